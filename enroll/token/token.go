@@ -67,6 +67,15 @@ func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
 // String is unpadded base64url, the form of a key id.
 func (f Fingerprint) String() string { return base64.RawURLEncoding.EncodeToString(f[:]) }
 
+// ParseFingerprint reads what String wrote.
+func ParseFingerprint(s string) (f Fingerprint, err error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(b) != len(f) {
+		return Fingerprint{}, errors.New("not a fingerprint: 43 characters of base64url are expected")
+	}
+	return Fingerprint(b), nil
+}
+
 // KeyFingerprint is the RFC 7638 thumbprint of an Ed25519 public key; its text
 // is what go-jose and others compute as the thumbprint of the same JWK.
 func KeyFingerprint(pub ed25519.PublicKey) Fingerprint {
@@ -95,8 +104,21 @@ type Token struct {
 // New makes a token with a fresh secret. pin may be zero. The Manager keeps
 // Key().Public() and forgets the rest.
 func New(manager, id string, root, pin Fingerprint) (Token, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return Token{}, err
+	}
+	return FromKey(key, manager, id, root, pin)
+}
+
+// FromKey is New for a secret that was made before, so that whoever creates a
+// token can register its public key first and never send the secret.
+func FromKey(key ed25519.PrivateKey, manager, id string, root, pin Fingerprint) (Token, error) {
+	if len(key) != ed25519.PrivateKeySize {
+		return Token{}, errors.New("a token needs an Ed25519 key")
+	}
 	t := Token{ID: id, Root: root, Pin: pin, seed: new([ed25519.SeedSize]byte)}
-	rand.Read(t.seed[:])
+	copy(t.seed[:], key.Seed())
 	var err error
 	if t.Manager, err = CheckURL(manager); err != nil {
 		return Token{}, err
