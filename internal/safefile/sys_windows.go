@@ -1,0 +1,38 @@
+package safefile
+
+import (
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+const (
+	openFlags         = windows.FILE_FLAG_OPEN_REPARSE_POINT // the link itself is opened, and refused as irregular
+	rootFlags         = 0
+	closeBeforeRename = true
+)
+
+func sysInfo(fs.FileInfo) (uid, gid int, links uint64, ok bool) { return -1, -1, 0, false }
+
+func chown(*os.File, int, int) error { return nil } // ownership is the directory's ACL
+
+func syncDir(*os.File) error { return nil } // NTFS journals renames; a directory handle can't be flushed
+
+// orphanAge is how old a temporary file must be to have no writer any more.
+const orphanAge = time.Minute
+
+func tryLock(f *os.File) (held bool, err error) {
+	err = windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
+	return err == windows.ERROR_LOCK_VIOLATION || err == windows.ERROR_IO_PENDING, err
+}
+
+func markOwned(*os.File) bool { return true }
+
+// removeOrphan goes by age: a writer needs milliseconds. A time in the future is a clock that was set back.
+func removeOrphan(p place, name string, fi fs.FileInfo) {
+	if age := time.Since(fi.ModTime()); age > orphanAge || age < -orphanAge {
+		p.remove(name)
+	}
+}
