@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -47,15 +48,12 @@ func Load(l Layout) (*Settings, error) {
 }
 
 func (s *Settings) readFile(path string) error {
-	data, err := safefile.ReadFile(path, maxConfigFile)
+	data, _, err := safefile.Read(path, maxConfigFile, Trusted())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the configuration %s: %w", path, err)
-	}
-	if err := safefile.CheckTrusted(path); err != nil {
-		return fmt.Errorf("refuse the configuration %s: %w", path, err)
+		return fmt.Errorf("read the configuration: %w", err)
 	}
 	s.values.SetConfigType("yaml")
 	if err := s.values.ReadConfig(bytes.NewReader(data)); err != nil {
@@ -76,6 +74,12 @@ func (s *Settings) readFile(path string) error {
 		}
 	}
 	return nil
+}
+
+// Trusted is what a file that steers the agent must be: root's or this
+// account's, and writable by nobody else.
+func Trusted() safefile.Check {
+	return safefile.Check{Owners: []int{0, os.Geteuid()}, Forbid: 0o022}
 }
 
 func (s *Settings) readManaged(l Layout) error {
