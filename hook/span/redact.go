@@ -1,0 +1,80 @@
+package span
+
+import "github.com/pinta-ai/pinta-agent/hook/redact"
+
+// identifiers are the payload keys whose top-level strings are never redacted
+// (hook.md 7), in both spellings.
+var identifiers = [...]string{
+	"tool_name", "tool_use_id", "session_id", "transcript_path", "cwd", "permission_mode",
+	"agent_id", "agent_type", "agent_name", "agent_display_name", "stop_reason", "notification_type",
+	"toolName", "toolUseId", "sessionId", "transcriptPath", "permissionMode",
+	"agentId", "agentType", "agentName", "agentDisplayName", "stopReason", "notificationType",
+}
+
+// fixed says whether the attribute is never redacted: what the hook itself
+// says, and identifiers.
+func (a *Attr) fixed() bool {
+	if a.From == "" {
+		return true
+	}
+	if a.Value.Kind != String {
+		return false
+	}
+	for _, key := range identifiers {
+		if a.From == key {
+			return true
+		}
+	}
+	return false
+}
+
+// Redact replaces secrets in keys and values.
+func (s *Span) Redact() { s.rewrite(redact.Text, redact.JSON) }
+
+// Judged returns a copy of the span with secrets replaced as far as the guard
+// need not see them (hook.md 4.1): the form that leaves the machine by TCP.
+func (s *Span) Judged() *Span {
+	c := *s
+	c.Attrs = append([]Attr(nil), s.Attrs...)
+	c.rewrite(redact.JudgedText, redact.JudgedJSON)
+	return &c
+}
+
+func (s *Span) rewrite(text func(string) string, json func([]byte) []byte) {
+	renamed := false
+	for i := range s.Attrs {
+		a := &s.Attrs[i]
+		if a.From == "" {
+			continue
+		}
+		if key := text(a.Key); key != a.Key {
+			a.Key, renamed = key, true
+		}
+		if a.fixed() {
+			continue
+		}
+		switch a.Value.Kind {
+		case String:
+			a.Value.Text = text(a.Value.Text)
+		case JSON:
+			a.Value.Text = string(json([]byte(a.Value.Text)))
+		}
+	}
+	if renamed {
+		s.distinct()
+	}
+}
+
+// distinct makes keys unique again that redaction has made equal.
+func (s *Span) distinct() {
+	seen := make(map[string]struct{}, len(s.Attrs))
+	for i := range s.Attrs {
+		for {
+			if _, taken := seen[s.Attrs[i].Key]; !taken {
+				break
+			}
+			s.Attrs[i].Key += "_"
+		}
+		seen[s.Attrs[i].Key] = struct{}{}
+	}
+}

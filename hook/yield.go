@@ -1,0 +1,134 @@
+package hook
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/pinta-ai/pinta-agent/hook/config"
+	"github.com/pinta-ai/pinta-agent/hook/event"
+	"github.com/pinta-ai/pinta-agent/hook/rawjson"
+)
+
+// maxPolicy is the size of the largest machine policy file that is read.
+const maxPolicy = 1 << 20
+
+// policyOwner is the mark of the installer in files that are ours.
+const policyOwner = "pinta-agent"
+
+// firstPolicy is the first version of the Copilot CLI known to honour policy
+// files (installer.md 2).
+var firstPolicy = [3]int{1, 0, 102}
+
+// yields says whether this run leaves the event to the machine's own entry
+// (hook.md 12): it is the user's entry, and the machine's is in force for this
+// very client. In doubt it doesn't yield: two judgements are better than none.
+func (r *run) yields(e *event.Event) bool {
+	if r.env.Process(config.Source) != "user" || !r.cliClient(e) {
+		return false
+	}
+	data, ok := within(&r.disk, func() []byte {
+		data, _ := r.p.Policy()
+		return data
+	})
+	return ok && inForce(data, r.env.Process(config.Event))
+}
+
+// cliClient says whether the event came from a CLI that honours policy files.
+func (r *run) cliClient(e *event.Event) bool {
+	if !atLeast(r.env.Process("COPILOT_CLI_BINARY_VERSION"), firstPolicy) || e.Raw("tool_response") != nil {
+		return false
+	}
+	for _, key := range [...]string{"transcript_path", "transcriptPath"} {
+		// The CLI's transcript is session-state/<id>/events.jsonl; VS Code's lies elsewhere.
+		if path, ok := e.String(key); ok && path != "" && !strings.HasSuffix(strings.ReplaceAll(path, `\`, "/"), "/events.jsonl") {
+			return false
+		}
+	}
+	for _, pair := range r.p.Environ() {
+		if strings.HasPrefix(pair, "VSCODE_") {
+			return false
+		}
+	}
+	return true
+}
+
+// inForce says whether the policy file registers the machine's run for the
+// event of this binding.
+func inForce(data []byte, binding string) bool {
+	if binding == "" || !rawjson.Depth(data, 64) || !rawjson.Valid(data) {
+		return false
+	}
+	if v := member(data, "version"); v != nil && string(v) != "1" {
+		return false
+	}
+	if owner, _ := rawjson.Unquote(member(member(data, "x-pinta"), "owner")); owner != policyOwner || string(member(data, "disableAllHooks")) == "true" {
+		return false
+	}
+	entries, err := rawjson.Elements(member(member(data, "hooks"), binding))
+	if err != nil {
+		return false
+	}
+	for _, entry := range entries {
+		source, _ := rawjson.Unquote(member(member(entry, "env"), config.Source))
+		kind, _ := rawjson.Unquote(member(entry, "type"))
+		if source == "machine" && kind == "command" && runnable(entry) {
+			return true
+		}
+	}
+	return false
+}
+
+// runnable says whether the host would start the entry at all.
+func runnable(entry []byte) bool {
+	if limit := member(entry, "timeoutSec"); limit != nil {
+		if n, err := strconv.ParseFloat(string(limit), 64); err != nil || !(n > 0) {
+			return false
+		}
+	}
+	for _, key := range [...]string{"exec", "bash", "powershell", "command"} {
+		if s, _ := rawjson.Unquote(member(entry, key)); s != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// member returns the last value under key, nil if obj is no object.
+func member(obj []byte, key string) (value []byte) {
+	members, _ := rawjson.Members(obj)
+	for _, m := range members {
+		if m.Key == key {
+			value = m.Value
+		}
+	}
+	return value
+}
+
+// atLeast compares a dotted version, a suffix ignored, with a minimum. What is
+// no version is less.
+func atLeast(version string, least [3]int) bool {
+	version, _, _ = strings.Cut(version, "-")
+	parts := strings.Split(version, ".")
+	if len(parts) != len(least) {
+		return false
+	}
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return false
+		}
+		if n != least[i] {
+			return n > least[i] && valid(parts[i+1:])
+		}
+	}
+	return true
+}
+
+func valid(parts []string) bool {
+	for _, part := range parts {
+		if n, err := strconv.Atoi(part); err != nil || n < 0 {
+			return false
+		}
+	}
+	return true
+}
