@@ -217,8 +217,8 @@ func (p rootPlace) open(name string, flag int, perm os.FileMode) (*os.File, erro
 	return f, nil
 }
 func (p rootPlace) lstat(name string) (fs.FileInfo, error) { return p.d.root.Lstat(name) }
-func (p rootPlace) rename(from, to string) error           { return p.d.root.Rename(from, to) }
 func (p rootPlace) remove(name string) error               { return p.d.root.Remove(name) }
+func (p rootPlace) rename(from, to string, _ bool) error   { return p.d.root.Rename(from, to) }
 func (p rootPlace) names() ([]string, error) {
 	f, err := p.d.root.Open(".")
 	if err != nil {

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// lockPoll is the pause between two tries: short against a hook's budget, long against the microseconds that a lock is held.
-const lockPoll = time.Millisecond
-
 // Lock takes an exclusive lock on a file made for the purpose (0600, never removed), waiting at most wait; 0 tries once.
 // The lock ends with unlock or with the process, however that ends. ErrLocked: somebody else still holds it.
 func Lock(path string, wait time.Duration) (unlock func(), err error) {
@@ -15,23 +12,21 @@ func Lock(path string, wait time.Duration) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(wait); ; time.Sleep(lockPoll) {
-		if _, err = step(OpLock, path, nil); err != nil {
-			break
-		}
+	if _, err = step(OpLock, path, nil); err == nil {
 		var held bool
-		if held, err = tryLock(f); err == nil {
-			return func() { f.Close() }, nil
+		if held, err = tryLock(f); held && wait > 0 {
+			held, err = waitLock(f, wait)
 		}
-		if !held {
+		if held {
+			err = ErrLocked
+		}
+		if err != nil {
 			err = fail("lock", path, err)
-			break
-		}
-		if !time.Now().Before(end) {
-			err = fail("lock", path, ErrLocked)
-			break
 		}
 	}
-	f.Close()
-	return nil, err
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
 }

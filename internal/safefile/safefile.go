@@ -26,7 +26,8 @@ var (
 )
 
 // Attr is what a written file or directory gets, set through its descriptor. A UID or GID below 0 is left as it is.
-// Volatile leaves out fsync: a power cut may cost the content, a crash of the process never tears it.
+// Volatile is for small files that are written in every run, under a lock: it leaves out fsync (a power cut may cost the
+// content, a crash of the process never tears it) and the search for what killed writers left (CleanTemps).
 type Attr struct {
 	Perm     os.FileMode
 	UID, GID int
@@ -104,7 +105,7 @@ type place interface {
 	dir() string
 	open(name string, flag int, perm os.FileMode) (*os.File, error) // no-follow, non-blocking
 	lstat(name string) (fs.FileInfo, error)
-	rename(from, to string) error
+	rename(from, to string, volatile bool) error
 	remove(name string) error
 	names() ([]string, error)
 	sync() error
@@ -120,8 +121,12 @@ func (p pathPlace) open(name string, flag int, perm os.FileMode) (*os.File, erro
 func (p pathPlace) lstat(name string) (fs.FileInfo, error) {
 	return os.Lstat(filepath.Join(p.path, name))
 }
-func (p pathPlace) rename(from, to string) error {
-	return os.Rename(filepath.Join(p.path, from), filepath.Join(p.path, to))
+func (p pathPlace) rename(from, to string, volatile bool) error {
+	from, to = filepath.Join(p.path, from), filepath.Join(p.path, to)
+	if volatile {
+		return swap(from, to)
+	}
+	return os.Rename(from, to)
 }
 func (p pathPlace) remove(name string) error { return os.Remove(filepath.Join(p.path, name)) }
 func (p pathPlace) names() ([]string, error) {
@@ -214,7 +219,9 @@ func writeIn(p place, name string, data []byte, a Attr) error {
 	if fi, err := p.lstat(name); err == nil && fi.IsDir() {
 		return fail("write", path, ErrNotRegular)
 	}
-	cleanTemps(p, name)
+	if !a.Volatile {
+		cleanTemps(p, name)
+	}
 	f, temp, err := createTemp(p, name)
 	if err != nil {
 		return err
@@ -227,7 +234,7 @@ func writeIn(p place, name string, data []byte, a Attr) error {
 		}
 		if err == nil {
 			if _, err = step(OpRename, path, nil); err == nil {
-				err = p.rename(temp, name)
+				err = p.rename(temp, name, a.Volatile)
 			}
 		}
 	}

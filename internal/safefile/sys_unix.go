@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,10 +38,29 @@ func syncDir(f *os.File) error {
 
 // tryLock takes the lock if it is free; held tells that somebody else has it.
 func tryLock(f *os.File) (held bool, err error) {
+	err = flock(int(f.Fd()), unix.LOCK_NB)
+	return err == unix.EWOULDBLOCK, err
+}
+
+// waitLock waits in the kernel, which wakes one waiter at a time: sixty processes that poll would spend the time they
+// wait for. A wait that is given up ends with the descriptor: the lock it may still get belongs to a closed file.
+func waitLock(f *os.File, wait time.Duration) (held bool, err error) {
+	fd, got := int(f.Fd()), make(chan error, 1)
+	go func() { got <- flock(fd, 0) }()
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case err := <-got:
+		return false, err
+	case <-t.C:
+		return true, nil
+	}
+}
+
+func flock(fd, how int) error {
 	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err != unix.EINTR {
-			return err == unix.EWOULDBLOCK, err
+		if err := unix.Flock(fd, unix.LOCK_EX|how); err != unix.EINTR {
+			return err
 		}
 	}
 }

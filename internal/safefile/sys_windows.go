@@ -20,15 +20,25 @@ func chown(*os.File, int, int) error { return nil } // ownership is the director
 
 func syncDir(*os.File) error { return nil } // NTFS journals renames; a directory handle can't be flushed
 
-// orphanAge is how old a temporary file must be to have no writer any more.
-const orphanAge = time.Minute
-
 func tryLock(f *os.File) (held bool, err error) {
 	err = windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 	return err == windows.ERROR_LOCK_VIOLATION || err == windows.ERROR_IO_PENDING, err
 }
 
+// waitLock polls: a wait in LockFileEx can't be given up.
+func waitLock(f *os.File, wait time.Duration) (held bool, err error) {
+	for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if held, err = tryLock(f); !held {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 func markOwned(*os.File) bool { return true }
+
+// orphanAge is how old a temporary file must be to have no writer any more.
+const orphanAge = time.Minute
 
 // removeOrphan goes by age: a writer needs milliseconds. A time in the future is a clock that was set back.
 func removeOrphan(p place, name string, fi fs.FileInfo) {

@@ -37,6 +37,9 @@ func createTemp(p place, name string) (*os.File, string, error) {
 	return nil, "", fail("create", filepath.Join(p.dir(), name), os.ErrExist)
 }
 
+// CleanTemps removes what writers of the file at path left when they were killed.
+func CleanTemps(path string) { cleanTemps(pathPlace{filepath.Dir(path)}, filepath.Base(path)) }
+
 // cleanTemps removes what writers of the same target left when they were killed. It never fails: a leftover is untidy, not wrong.
 func cleanTemps(p place, name string) {
 	names, err := p.names()

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package safefile
+
+import "os"
+
+func swap(from, to string) error { return os.Rename(from, to) }
