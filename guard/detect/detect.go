@@ -238,7 +238,7 @@ func (s *Set) Scan(ctx context.Context, text string, sel Selection) ([]Finding, 
 		if ctx.Err() != nil {
 			break
 		}
-		found = s.list[i].match(text, merged(list), found)
+		found = s.list[i].match(ctx, text, merged(list), found)
 	}
 	return settle(found), ctx.Err()
 }
@@ -277,8 +277,13 @@ func merged(list []window) []window {
 
 // match runs the expression on the windows; what a match is worth is decided
 // the way gitleaks does.
-func (d *Detector) match(text string, windows []window, found []Finding) []Finding {
+func (d *Detector) match(ctx context.Context, text string, windows []window, found []Finding) []Finding {
 	re := d.pattern.compiled()
+	type place struct {
+		match string
+		line  int
+	}
+	refused := map[place]bool{} // so that a match repeated a thousand times is judged once
 	for _, w := range windows {
 		for _, m := range re.FindAllStringIndex(text[w.from:w.to], -1) {
 			start, end := w.from+m[0], w.from+m[1]
@@ -286,6 +291,10 @@ func (d *Detector) match(text string, windows []window, found []Finding) []Findi
 			match := strings.Trim(whole, "\n")
 			start += strings.Index(whole, match)
 			f := Finding{Detector: d.ID, Category: d.Category, generic: d.generic, line: lineStart(text, start)}
+			here := place{match, f.line}
+			if refused[here] || ctx.Err() != nil {
+				continue
+			}
 			from, to := 0, len(match)
 			if groups := re.FindStringSubmatchIndex(match); len(groups) >= 4 {
 				if d.group > 0 {
@@ -304,10 +313,12 @@ func (d *Detector) match(text string, windows []window, found []Finding) []Findi
 			}
 			f.Secret, f.Start, f.End = match[from:to], start+from, start+to
 			if d.entropy != 0 && Entropy(f.Secret) <= d.entropy || d.valid != nil && !d.valid(f.Secret) {
+				refused[here] = true
 				continue
 			}
 			line := text[f.line:lineEnd(text, start+len(match))]
 			if slices.ContainsFunc(d.allow, func(a *allowlist) bool { return a.allows(f.Secret, match, line) }) {
+				refused[here] = true
 				continue
 			}
 			if found = append(found, f); len(found) >= MaxFindings {
@@ -354,7 +365,7 @@ func settle(found []Finding) []Finding {
 const maxLine = 8 << 10
 
 func lineStart(text string, at int) int {
-	low := max(0, at-maxLine)
+	low := max(0, at/maxLine-1) * maxLine
 	return low + strings.LastIndexByte(text[low:at], '\n') + 1
 }
 

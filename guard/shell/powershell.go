@@ -1,0 +1,228 @@
+package shell
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"unicode/utf16"
+)
+
+// PowerShell analyses a text that PowerShell or cmd.exe would run: commands
+// separated by ; | & && || and line ends, blocks opened, quotes and backticks
+// removed. Names are given in lower case, as PowerShell ignores case. It knows
+// no variables.
+func PowerShell(text string) Script { return powershell(text, nil, 0) }
+
+func powershell(text string, via []string, nesting int) (out Script) {
+	if nesting >= maxNesting {
+		return Script{Partial: true}
+	}
+	commands := tokenize(text, '`')
+	var begun []string // names of the pipeline so far
+	first := 0
+	for _, t := range commands {
+		if len(out.Commands) >= maxCommands {
+			out.Partial = true
+			break
+		}
+		if !t.piped {
+			begun, first = nil, len(out.Commands)
+		}
+		words := t.words
+		for len(words) > 0 && (words[0] == "&" || words[0] == "." || words[0] == "call" || words[0] == "return") {
+			words = words[1:]
+		}
+		if len(words) == 0 {
+			if len(t.writes) > 0 {
+				out.Commands = append(out.Commands, Command{Writes: t.writes, Via: via})
+			}
+			continue
+		}
+		c := newCommand(words)
+		c.Name = strings.ToLower(c.Name)
+		c.Via, c.From, c.Writes, c.Reads = slices.Clone(via), slices.Clone(begun), t.writes, t.reads
+		for i, f := range c.Flags {
+			c.Flags[i] = strings.ToLower(strings.TrimSuffix(f, ":"))
+		}
+		if name, value, ok := strings.Cut(words[0], "="); ok && strings.HasPrefix(strings.ToLower(name), "$env:") {
+			c = Command{Env: []string{name[5:] + "=" + value}, Via: c.Via}
+		} else if len(words) > 2 && words[1] == "=" && strings.HasPrefix(strings.ToLower(words[0]), "$env:") {
+			c = Command{Env: []string{words[0][5:] + "=" + words[2]}, Via: c.Via}
+		}
+		for i := first; i < len(out.Commands) && c.Name != ""; i++ {
+			out.Commands[i].To = append(out.Commands[i].To, c.Name)
+		}
+		out.Commands = append(out.Commands, c)
+		if c.Name != "" {
+			begun = append(begun, c.Name)
+		}
+		run := c.runs()
+		switch c.Name {
+		case "invoke-expression", "iex":
+			run = inner{script: strings.Join(c.Argv, " "), powershell: true}
+		case "start-process", "saps", "invoke-command", "icm":
+			run = inner{script: quoteAll(c.Args), powershell: true}
+		}
+		var more Script
+		inside := append(slices.Clone(c.Via), c.Name)
+		switch {
+		case run.script != "" && run.powershell:
+			more = powershell(run.script, inside, nesting+1)
+		case run.script != "":
+			more = Posix(run.script)
+			for i := range more.Commands {
+				more.Commands[i].Via = append(slices.Clone(inside), more.Commands[i].Via...)
+			}
+		case run.words != nil:
+			more = powershell(quoteAll(run.words), inside, nesting+1)
+		}
+		out.Commands = append(out.Commands, more.Commands...)
+		out.Partial = out.Partial || more.Partial
+	}
+	return out
+}
+
+// powershellRuns: powershell -NoProfile -Command TEXT… | -EncodedCommand BASE64.
+func powershellRuns(words []string) inner {
+	for i, w := range words {
+		if len(w) < 2 || w[0] != '-' && w[0] != '/' {
+			if i == 0 || !strings.HasPrefix(words[i-1], "-") {
+				return inner{script: strings.Join(words[i:], " "), powershell: true} // the default of Windows PowerShell
+			}
+			continue
+		}
+		option := strings.ToLower(w[1:])
+		switch {
+		case option == "c" || len(option) > 3 && strings.HasPrefix("command", option):
+			return inner{script: strings.Join(words[i+1:], " "), powershell: true}
+		case option == "ec" || strings.HasPrefix("encodedcommand", option) && i+1 < len(words):
+			if i+1 >= len(words) {
+				return inner{}
+			}
+			data, err := base64.StdEncoding.DecodeString(words[i+1])
+			if err != nil {
+				return inner{}
+			}
+			units := make([]uint16, len(data)/2)
+			for j := range units {
+				units[j] = binary.LittleEndian.Uint16(data[2*j:])
+			}
+			return inner{script: string(utf16.Decode(units)), powershell: true}
+		}
+	}
+	return inner{}
+}
+
+// token is one command of a text that is only cut into words.
+type token struct {
+	words         []string
+	writes, reads []string
+	piped         bool // takes the output of the one before
+}
+
+// tokenize cuts a text at separators outside quotes. escape is the character
+// that takes the next one literally.
+func tokenize(text string, escape byte) (list []token) {
+	var cur token
+	var word strings.Builder
+	begun := false
+	redirect := byte(0)
+	end := func() {
+		if begun {
+			switch w := word.String(); redirect {
+			case '>':
+				cur.writes = append(cur.writes, w)
+			case '<':
+				cur.reads = append(cur.reads, w)
+			default:
+				cur.words = append(cur.words, w)
+			}
+			redirect = 0
+		}
+		word.Reset()
+		begun = false
+	}
+	flush := func(piped bool) {
+		end()
+		if len(cur.words)+len(cur.writes)+len(cur.reads) > 0 {
+			list = append(list, cur)
+		}
+		cur = token{piped: piped}
+	}
+	for i := 0; i < len(text) && len(list) < maxCommands; i++ {
+		switch c := text[i]; c {
+		case escape:
+			if i+1 < len(text) {
+				i++
+				if text[i] != '\n' && text[i] != '\r' {
+					word.WriteByte(text[i])
+					begun = true
+				}
+			}
+		case '\'', '"':
+			begun = true
+			j := i + 1
+			for ; j < len(text); j++ {
+				if text[j] == c {
+					if j+1 < len(text) && text[j+1] == c && escape == '`' {
+						word.WriteByte(c)
+						j++
+						continue
+					}
+					break
+				}
+				if text[j] == escape && c == '"' && j+1 < len(text) {
+					j++
+				}
+				word.WriteByte(text[j])
+			}
+			i = j
+		case ' ', '\t', '\r', ',':
+			end()
+		case '\n', ';', '(', ')', '{', '}':
+			flush(false)
+		case '|':
+			if i+1 < len(text) && text[i+1] == '|' {
+				i++
+				flush(false)
+			} else {
+				flush(true)
+			}
+		case '&':
+			if i+1 < len(text) && text[i+1] == '&' {
+				i++
+			}
+			flush(false)
+		case '>', '<':
+			if s := word.String(); s == "1" || s == "2" || s == "*" {
+				word.Reset()
+				begun = false
+			}
+			end()
+			if i+1 < len(text) && text[i+1] == c {
+				i++
+			}
+			if i+1 < len(text) && text[i+1] == '&' { // 2>&1
+				for i++; i+1 < len(text) && '0' <= text[i+1] && text[i+1] <= '9'; i++ {
+				}
+				continue
+			}
+			redirect = c
+		case '#':
+			if begun {
+				word.WriteByte(c)
+				continue
+			}
+			for i < len(text) && text[i] != '\n' {
+				i++
+			}
+			flush(false)
+		default:
+			word.WriteByte(c)
+			begun = true
+		}
+	}
+	flush(false)
+	return list
+}

@@ -1,0 +1,98 @@
+// Package shell says what a command line would run: each simple command with
+// its words, however it is quoted, wrapped, nested or piped. It parses by
+// mvdan.cc/sh and evaluates only what needs no variable from outside; it runs
+// nothing, reads no file, and judges nothing.
+package shell
+
+import (
+	"path"
+	"strings"
+)
+
+// Command is one simple command that the line would run.
+type Command struct {
+	Name   string   // base name without directory and .exe; empty for a bare assignment or redirection
+	Path   string   // the first word as it stands after quotes are removed
+	Argv   []string // every word after the first
+	Args   []string // those that are no flags; all after "--"
+	Flags  []string // without dashes: -rf gives r, f and rf, --force=x gives force
+	Env    []string // NAME=value before the command, or assigned by it
+	Reads  []string // files redirected to its input
+	Writes []string // files that its output is redirected to
+	Via    []string // what it is run by, outermost first: sudo, bash, xargs
+	From   []string // names of the commands whose output it takes: pipes and substitutions
+	To     []string // names of the commands that take its output by pipes
+}
+
+// Script is what a text runs, in order.
+type Script struct {
+	Commands []Command
+	Partial  bool // a part could not be parsed and was cut into words roughly, or limits were reached
+}
+
+const (
+	maxCommands = 4096    // commands of one script, inner ones included
+	neighbours  = 16      // stages of a pipeline that From and To look at to either side
+	maxNesting  = 12      // scripts within scripts: bash -c "bash -c …"
+	maxFrames   = 6000    // stack frames of the parser, some 4 MiB
+	maxValue    = 4 << 10 // bytes of a variable's value
+	maxExpanded = 1 << 20 // bytes of all values put in
+)
+
+// newCommand splits words into flags and operands.
+func newCommand(words []string) Command {
+	c := Command{Path: words[0], Name: baseName(words[0]), Argv: words[1:]}
+	slashes := slashFlags[strings.ToLower(c.Name)]
+	for i, w := range c.Argv {
+		switch {
+		case w == "--":
+			c.Args = append(c.Args, c.Argv[i+1:]...)
+			return c
+		case strings.HasPrefix(w, "--"):
+			name, _, _ := strings.Cut(w[2:], "=")
+			c.Flags = append(c.Flags, name)
+		case len(w) > 1 && w[0] == '-':
+			c.Flags = append(c.Flags, shortFlags(w[1:])...)
+		case slashes && len(w) > 1 && w[0] == '/' && len(w) <= 4:
+			c.Flags = append(c.Flags, strings.ToLower(w[1:]))
+		default:
+			c.Args = append(c.Args, w)
+		}
+	}
+	return c
+}
+
+// shortFlags gives each letter of a cluster, and the cluster as a whole, for
+// some programs write long options with one dash.
+func shortFlags(w string) []string {
+	whole, _, _ := strings.Cut(w, "=")
+	if len(whole) == 1 {
+		return []string{whole}
+	}
+	var flags []string
+	for i := 0; i < len(whole) && i < 16; i++ {
+		if c := whole[i] | 0x20; c < 'a' || c > 'z' {
+			break
+		}
+		flags = append(flags, whole[i:i+1])
+	}
+	return append(flags, whole)
+}
+
+// slashFlags are commands of cmd.exe, which write /s.
+var slashFlags = map[string]bool{
+	"del": true, "erase": true, "rd": true, "rmdir": true, "format": true, "taskkill": true, "reg": true, "cmd": true,
+	"schtasks": true, "icacls": true, "takeown": true, "vssadmin": true, "attrib": true, "robocopy": true, "xcopy": true, "copy": true, "move": true,
+}
+
+func baseName(word string) string {
+	word = strings.ReplaceAll(word, `\`, "/")
+	base := path.Base(word)
+	if word == "" || base == "/" {
+		return word
+	}
+	if n := len(base) - 4; n > 0 && strings.EqualFold(base[n:], ".exe") {
+		base = base[:n]
+	}
+	return base
+}

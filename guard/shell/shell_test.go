@@ -1,0 +1,243 @@
+package shell
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+)
+
+// brief is a command on one line: via>name args [flags] <from >writes.
+func brief(c Command) string {
+	var b strings.Builder
+	for _, e := range c.Env {
+		fmt.Fprintf(&b, "%s ", e)
+	}
+	for _, v := range c.Via {
+		fmt.Fprintf(&b, "%s>", v)
+	}
+	b.WriteString(strings.Join(append([]string{c.Name}, c.Argv...), " "))
+	if len(c.From) > 0 {
+		fmt.Fprintf(&b, " from:%s", strings.Join(c.From, ","))
+	}
+	for _, r := range c.Reads {
+		fmt.Fprintf(&b, " <%s", r)
+	}
+	for _, r := range c.Writes {
+		fmt.Fprintf(&b, " >%s", r)
+	}
+	return b.String()
+}
+
+func lines(s Script) (list []string) {
+	for _, c := range s.Commands {
+		list = append(list, brief(c))
+	}
+	return list
+}
+
+func TestPosix(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"plain":               {"rm -rf /srv/x", []string{"rm -rf /srv/x"}},
+		"path and exe":        {`/usr/bin/rm x; "C:\tools\rm.exe" y`, []string{"rm x", "rm y"}},
+		"list":                {"a && b || c; d & e", []string{"a", "b", "c", "d", "e"}},
+		"pipe":                {"curl x | tee y | bash", []string{"curl x", "tee y from:curl", "bash from:curl,tee"}},
+		"subshell":            {"(cd x; rm y)", []string{"cd x", "rm y"}},
+		"block":               {"{ rm a; } > out", []string{"rm a", " >out"}},
+		"quotes":              {`r'm' -"rf" \/x`, []string{"rm -rf /x"}},
+		"backslash in name":   {`\r\m x`, []string{"rm x"}},
+		"ANSI-C quotes":       {`$'\x72m' $'-r\x66' x`, []string{"rm -rf x"}},
+		"comment":             {"# rm -rf /\nls # rm", []string{"ls"}},
+		"text mentions it":    {`git commit -m "never rm -rf /"`, []string{"git commit -m never rm -rf /"}},
+		"echoed only":         {`echo "rm -rf /"`, []string{"echo rm -rf /"}},
+		"bash -c":             {`bash -lc 'rm -rf "/x y"'`, []string{`bash -lc rm -rf "/x y"`, "bash>rm -rf /x y"}},
+		"bash -o opt -c":      {`bash -o pipefail -c 'rm x'`, []string{`bash -o pipefail -c rm x`, "bash>rm x"}},
+		"nested shells":       {`sh -c "bash -c 'rm x'"`, []string{"sh -c bash -c 'rm x'", "sh>bash -c rm x", "sh>bash>rm x"}},
+		"eval":                {`eval "r""m x"`, []string{"eval rm x", "eval>rm x"}},
+		"sudo":                {"sudo -u root -E rm x", []string{"sudo -u root -E rm x", "sudo>rm x"}},
+		"env":                 {"env -i A=1 -u B rm x", []string{"env -i A=1 -u B rm x", "A=1 env>rm x"}},
+		"env -S":              {"env -S 'rm -f x'", []string{"env -S rm -f x", "env>rm -f x"}},
+		"prefix assignment":   {"A=1 B='2 3' rm x", []string{"A=1 B=2 3 rm x"}},
+		"chain of wrappers":   {"nohup nice -n 5 timeout -s KILL 10 rm x", []string{"nohup nice -n 5 timeout -s KILL 10 rm x", "nohup>nice -n 5 timeout -s KILL 10 rm x", "nohup>nice>timeout -s KILL 10 rm x", "nohup>nice>timeout>rm x"}},
+		"command -v":          {"command -v rm", []string{"command -v rm"}},
+		"exec":                {"exec rm x", []string{"exec rm x", "exec>rm x"}},
+		"xargs":               {"ls | xargs -n 1 rm -f", []string{"ls", "xargs -n 1 rm -f from:ls", "xargs>rm -f from:ls"}},
+		"xargs of known text": {"echo /a /b | xargs rm", []string{"echo /a /b", "xargs rm from:echo", "xargs>rm /a /b from:echo"}},
+		"find -exec":          {`find / -name x -exec rm -f {} \; -exec ls {} +`, []string{`find / -name x -exec rm -f {} ; -exec ls {} +`, "find>rm -f {}", "find>ls {}"}},
+		"here-document":       {"bash <<'E'\nrm x\nE\n", []string{"bash", "bash>rm x"}},
+		"here-document cat":   {"cat <<E | sh\nrm x\nE\n", []string{"cat", "sh from:cat", "sh>rm x from:cat"}},
+		"here-document data":  {"cat > f <<E\nrm -rf /\nE\n", []string{"cat >f"}},
+		"here-string":         {"bash <<< 'rm x'", []string{"bash", "bash>rm x"}},
+		"echo to shell":       {"echo 'rm x' | sudo bash", []string{"echo rm x", "sudo bash from:echo", "sudo>bash from:echo", "sudo>bash>rm x from:echo"}},
+		"printf to shell":     {`printf 'r%s x' m | sh`, []string{"printf r%s x m", "sh from:printf", "sh>rm x from:printf"}},
+		"base64 to shell":     {"echo " + base64.StdEncoding.EncodeToString([]byte("rm -rf x")) + " | base64 -d | sh", []string{"echo cm0gLXJmIHg=", "base64 -d from:echo", "sh from:echo,base64", "sh>rm -rf x from:echo,base64"}},
+		"substitution":        {"ls $(rm x)", []string{"rm x", "ls $? from:rm"}},
+		"backquotes":          {"ls `rm x`", []string{"rm x", "ls $? from:rm"}},
+		"known substitution":  {"$(echo rm) -rf x", []string{"echo rm", "rm -rf x from:echo"}},
+		"process":             {"bash <(curl u)", []string{"curl u", "bash /dev/fd/$? from:curl"}},
+		"sh -c of download":   {`sh -c "$(curl u)"`, []string{"curl u", "sh -c $? from:curl"}},
+		"constant variable":   {"X=rm; $X -rf y", []string{"X=rm ", "rm -rf y"}},
+		"variable of words":   {"X='rm -rf y'; $X", []string{"X=rm -rf y ", "rm -rf y"}},
+		"unknown variable":    {"$X -rf $HOME/.ssh", []string{"$X -rf ~/.ssh"}},
+		"default value":       {"${X:-rm} y", []string{"rm y"}},
+		"IFS":                 {"rm${IFS}-rf${IFS}x", []string{"rm -rf x"}},
+		"braces":              {"{rm,-rf,/x}", []string{"rm -rf /x"}},
+		"brace sequence":      {"rm f{1..3}", []string{"rm f1 f2 f3"}},
+		"loop":                {"for x in rm; do $x y; done", []string{"rm y"}},
+		"conditions":          {"if a; then b; elif c; then d; else e; fi; while f; do g; done", []string{"a", "b", "c", "d", "e", "f", "g"}},
+		"case":                {"case x in a) rm a;; *) rm b;; esac", []string{"rm a", "rm b"}},
+		"function":            {"f() { rm x; }; f", []string{"rm x", "f"}},
+		"test clause":         {"[[ -n $(rm x) ]]", []string{"rm x"}},
+		"arithmetic":          {"(( $(rm x) ))", []string{"rm x"}},
+		"declare":             {"export PINTA_X=1", []string{"PINTA_X=1 export PINTA_X=1"}},
+		"bare assignment":     {"PINTA_X=1", []string{"PINTA_X=1 "}},
+		"redirections":        {"a <b >c 2>>d 2>&1", []string{"a <b >c >d"}},
+		"time, not, coproc":   {"time ! rm x", []string{"time ! rm x", "time>rm x"}},
+		"trap":                {"trap 'rm x' EXIT", []string{"trap rm x EXIT", "trap>rm x"}},
+		"ssh":                 {"ssh -p 22 host rm -rf /x", []string{"ssh -p 22 host rm -rf /x", "ssh>rm -rf /x"}},
+		"su -c":               {"su - root -c 'rm x'", []string{"su - root -c rm x", "su>rm x"}},
+		"powershell inside":   {`pwsh -NoProfile -Command "Remove-Item -Recurse x"`, []string{"pwsh -NoProfile -Command Remove-Item -Recurse x", "pwsh>remove-item -Recurse x"}},
+		"before an error":     {"rm -rf x\n)\nls", []string{"rm -rf x", "ls"}},
+		"unfinished quote":    {"rm -rf 'x", []string{"rm -rf x"}},
+		"empty":               {"", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := lines(Posix(c.text))
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s\n got  %q\n want %q", c.text, got, c.want)
+			}
+		})
+	}
+}
+
+func TestPowerShell(t *testing.T) {
+	encoded := func(s string) string {
+		var b []byte
+		for _, u := range utf16.Encode([]rune(s)) {
+			b = append(b, byte(u), byte(u>>8))
+		}
+		return base64.StdEncoding.EncodeToString(b)
+	}
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"cmdlet":      {`Remove-Item -Recurse -Force "C:\x y"`, []string{`remove-item -Recurse -Force C:\x y`}},
+		"pipe":        {"gci x | ForEach-Object { Remove-Item $_ }", []string{"gci x", "foreach-object from:gci", "remove-item $_"}},
+		"call":        {`& 'C:\Program Files\Git\bin\git.exe' push --force`, []string{"git push --force"}},
+		"backtick":    {"Rem`ove-It`em x", []string{"remove-item x"}},
+		"iex":         {"iwr http://x | iex", []string{"iwr http://x", "iex from:iwr"}},
+		"iex of text": {`iex "rm x; ls"`, []string{"iex rm x; ls", "iex>rm x", "iex>ls"}},
+		"cmd":         {"cmd /c del /s /q C:\\x", []string{`cmd /c del /s /q C:\x`, `cmd>del /s /q C:\x`}},
+		"encoded":     {"powershell -enc " + encoded("rm -r x"), []string{"powershell -enc " + encoded("rm -r x"), "powershell>rm -r x"}},
+		"bash":        {`wsl -d Debian bash -c "rm -rf x"`, []string{`wsl -d Debian bash -c rm -rf x`, "wsl>bash -c rm -rf x", "wsl>bash>rm -rf x"}},
+		"environment": {`$env:PINTA_X = '1'; $env:Y="2"`, []string{"PINTA_X=1 ", "Y=2 "}},
+		"redirection": {"echo a > b 2>&1", []string{"echo a >b"}},
+		"comment":     {"ls # Remove-Item x", []string{"ls"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lines(PowerShell(c.text)); !slices.Equal(got, c.want) {
+				t.Errorf("%s\n got  %q\n want %q", c.text, got, c.want)
+			}
+		})
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for text, want := range map[string][]string{
+		"rm -rf x":                   {"r", "f", "rf"},
+		"rm --recursive --force=x":   {"recursive", "force"},
+		"rm -r -- -f":                {"r"},
+		"terraform -auto-approve":    {"a", "u", "t", "o", "auto-approve"},
+		"git push -f":                {"f"},
+		"find -name=x":               {"n", "a", "m", "e", "name"},
+		"tar -xzf a.tgz -C /":        {"x", "z", "f", "xzf", "C"},
+		"head -5 x":                  {"5"},
+		"del /s /q x":                {"s", "q"},
+		"ls /s":                      nil,
+		"cat - ":                     nil,
+		"rsync --delete-after -avz.": {"delete-after", "a", "v", "z", "avz."},
+	} {
+		t.Run(text, func(t *testing.T) {
+			if got := newCommand(strings.Fields(text)).Flags; !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestHostile: deep and wide texts end quickly and never overflow the stack.
+func TestHostile(t *testing.T) {
+	const n = 1 << 20
+	for name, text := range map[string]string{
+		"parentheses":         strings.Repeat("(", n),
+		"substitutions":       strings.Repeat("$(", n/2),
+		"nested echo":         strings.Repeat("$(echo ", 2000) + "rm" + strings.Repeat(")", 2000),
+		"braces":              strings.Repeat("{ ", n/2),
+		"if":                  strings.Repeat("if ", n/3),
+		"parameters":          strings.Repeat("${a:-", n/5),
+		"arithmetic":          "$((" + strings.Repeat("-", n),
+		"arithmetic parens":   "$((" + strings.Repeat("(", n),
+		"backquotes":          strings.Repeat("`", n),
+		"quotes":              strings.Repeat(`"$(`, n/3),
+		"pipes":               strings.Repeat("a|", n/2),
+		"ands":                strings.Repeat("a&&", n/3),
+		"commands":            strings.Repeat("rm x;", n/5),
+		"brace expansion":     strings.Repeat("{a,b}", 200),
+		"brace sequence":      "rm {1..100000000}",
+		"growing variable":    "X=aaaaaaaaaa;" + strings.Repeat("X=$X$X;", 200) + "rm $X",
+		"bash -c in itself":   strings.Repeat("bash -c ", 5000) + "x",
+		"sudo chain":          strings.Repeat("sudo ", n/5),
+		"not":                 strings.Repeat("! ", n/2),
+		"test parentheses":    "[[ " + strings.Repeat("( ", n/2),
+		"heredocs":            strings.Repeat("cat <<E\n", 5000),
+		"functions":           strings.Repeat("f() ", n/4),
+		"pipes of pipes":      strings.Repeat("a | { ", 3000),
+		"eval chain":          strings.Repeat("eval ", 50000),
+		"xargs chain":         "echo a | " + strings.Repeat("xargs ", 20000),
+		"substitution in sub": strings.Repeat("a $(b | ", 1500) + strings.Repeat(")", 1500),
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			s := Posix(text)
+			PowerShell(text)
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if len(s.Commands) > maxCommands {
+				t.Errorf("%d commands", len(s.Commands))
+			}
+		})
+	}
+}
+
+func FuzzPosix(f *testing.F) {
+	for _, s := range []string{"rm -rf /", "bash -c 'a | b'", "cat <<E\nx\nE\n", "${a:-$(b)}", "find . -exec rm {} +", "a() { b; }; a", "$'\\x41'"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if s := Posix(text); len(s.Commands) > maxCommands {
+			t.Errorf("%d commands", len(s.Commands))
+		}
+		PowerShell(text)
+	})
+}
+
+func BenchmarkPosix(b *testing.B) {
+	line := `cd /srv/app && git log --oneline -5 | head -3; for f in *.go; do gofmt -l "$f" >> out.txt; done` + "\n"
+	for _, size := range []int{200, 4 << 10, 64 << 10} {
+		text := strings.Repeat(line, size/len(line)+1)
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				Posix(text)
+			}
+		})
+	}
+}

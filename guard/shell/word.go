@@ -1,0 +1,181 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// unknownValue stands for what only a running shell would know.
+const unknownValue = "$?"
+
+// piece is a part of a word; white space of a part that splits ends a field.
+type piece struct {
+	text  string
+	split bool
+}
+
+// text is a word without field splitting; known is false if a part of it
+// depends on more than the script's own text.
+func (w *walker) text(word *syntax.Word) (text string, known bool) {
+	if word == nil {
+		return "", true
+	}
+	var b strings.Builder
+	known = true
+	for _, p := range w.pieces(word.Parts, false, &known) {
+		b.WriteString(p.text)
+	}
+	return b.String(), known
+}
+
+// fields are the words that a word becomes.
+func (w *walker) fields(word *syntax.Word) []string {
+	words := []*syntax.Word{word}
+	if syntax.SplitBraces(word) {
+		words = words[:0]
+		for one, err := range expand.BracesSeq(nil, word) {
+			if err != nil || len(words) == 64 {
+				w.out.Partial = true
+				break
+			}
+			words = append(words, one)
+		}
+	}
+	var list []string
+	for _, one := range words {
+		known := true
+		var b strings.Builder
+		begun := false
+		for _, p := range w.pieces(one.Parts, false, &known) {
+			if !p.split {
+				b.WriteString(p.text)
+				begun = true
+				continue
+			}
+			for i := 0; i < len(p.text); i++ {
+				switch p.text[i] {
+				case ' ', '\t', '\n':
+					if begun {
+						list = append(list, b.String())
+						b.Reset()
+						begun = false
+					}
+				default:
+					b.WriteByte(p.text[i])
+					begun = true
+				}
+			}
+		}
+		if begun {
+			list = append(list, b.String())
+		}
+	}
+	return list
+}
+
+func (w *walker) pieces(parts []syntax.WordPart, quoted bool, known *bool) (list []piece) {
+	unknown := func(text string) piece {
+		*known = false
+		return piece{text, false}
+	}
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			list = append(list, piece{unquoteLit(p.Value, quoted), false})
+		case *syntax.SglQuoted:
+			text := p.Value
+			if p.Dollar {
+				text = unescape(text)
+			}
+			list = append(list, piece{text, false})
+		case *syntax.DblQuoted:
+			list = append(list, piece{"", false})
+			for _, inner := range w.pieces(p.Parts, true, known) {
+				list = append(list, piece{inner.text, false})
+			}
+		case *syntax.ParamExp:
+			text, ok := w.parameter(p)
+			if !ok {
+				list = append(list, unknown(text))
+			} else {
+				list = append(list, piece{text, !quoted})
+			}
+		case *syntax.CmdSubst:
+			w.stmts(p.Stmts)
+			if len(p.Stmts) == 1 {
+				if text, ok := w.output(p.Stmts[0], nil); ok {
+					list = append(list, piece{strings.TrimRight(text, "\n"), !quoted})
+					continue
+				}
+			}
+			list = append(list, unknown(unknownValue))
+		case *syntax.ProcSubst:
+			w.stmts(p.Stmts)
+			list = append(list, unknown("/dev/fd/"+unknownValue))
+		case *syntax.ExtGlob:
+			list = append(list, unknown(p.Op.String()+p.Pattern.Value+")"))
+		case *syntax.ArithmExp:
+			w.inner(p)
+			list = append(list, unknown(unknownValue))
+		default:
+			w.inner(part)
+			list = append(list, unknown(unknownValue))
+		}
+	}
+	return list
+}
+
+// parameter is the value of $x where the script itself gives it.
+func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
+	if p.Param == nil {
+		w.inner(p)
+		return unknownValue, false
+	}
+	name := p.Param.Value
+	value, ok := w.vars[name]
+	if w.expanded += len(value); len(value) > maxValue || w.expanded > maxExpanded {
+		w.out.Partial = true
+		return "$" + name, false
+	}
+	plain := !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0
+	switch {
+	case plain && p.Exp == nil && ok:
+		return value, true
+	case plain && p.Exp != nil && (p.Exp.Op == syntax.DefaultUnset || p.Exp.Op == syntax.DefaultUnsetOrNull ||
+		p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull):
+		byDefault, defined := w.text(p.Exp.Word)
+		if ok && value != "" {
+			return value, true
+		}
+		return byDefault, defined
+	}
+	w.inner(p)
+	return "$" + name, false
+}
+
+// unquoteLit removes backslashes of an unquoted or double-quoted literal.
+func unquoteLit(s string, quoted bool) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		next := s[i+1]
+		switch {
+		case next == '\n':
+			i++
+		case quoted && !strings.ContainsRune("$`\"\\", rune(next)):
+			b.WriteByte('\\')
+		default:
+			b.WriteByte(next)
+			i++
+		}
+	}
+	return b.String()
+}
