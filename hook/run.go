@@ -11,7 +11,6 @@ import (
 	"github.com/pinta-ai/pinta-agent/hook/event"
 	"github.com/pinta-ai/pinta-agent/hook/model"
 	"github.com/pinta-ai/pinta-agent/hook/post"
-	"github.com/pinta-ai/pinta-agent/hook/queue"
 	"github.com/pinta-ai/pinta-agent/hook/span"
 	"github.com/pinta-ai/pinta-agent/hook/trace"
 	"github.com/pinta-ai/pinta-agent/hook/verdict"
@@ -212,27 +211,4 @@ func (r *run) finish(e *event.Event, s *span.Span, v *verdict.Verdict, rtt time.
 	}
 	s.Fit()
 	return s.Append(nil)
-}
-
-// deliver sends what waits and then the span, within the telemetry budget.
-func (r *run) deliver(collector string, payload []byte) {
-	deadline := r.p.Now().Add(r.env.TelemetryBudget())
-	if last := r.start.Add(lastCall); deadline.After(last) {
-		deadline = last
-	}
-	send := r.sender(collector, deadline)
-	if err := queue.Flush(r.env.Data(), deadline, send); err != nil {
-		r.keep(payload)
-		return
-	}
-	if err := send(payload); err != nil {
-		r.keep(payload)
-	}
-}
-
-// keep queues the span for a later run.
-func (r *run) keep(payload []byte) {
-	if err := queue.Append(r.env.Data(), payload); err != nil {
-		r.p.failed("span lost", err)
-	}
 }

@@ -1,6 +1,9 @@
 package span
 
-import "github.com/pinta-ai/pinta-agent/hook/redact"
+import (
+	"github.com/pinta-ai/pinta-agent/hook/event"
+	"github.com/pinta-ai/pinta-agent/hook/redact"
+)
 
 // identifiers are the payload keys whose top-level strings are never redacted
 // (hook.md 7), in both spellings.
@@ -29,39 +32,54 @@ func (a *Attr) fixed() bool {
 }
 
 // Redact replaces secrets in keys and values.
-func (s *Span) Redact() { s.rewrite(redact.Text, redact.JSON) }
+func (s *Span) Redact() { s.rewrite(0) }
 
 // Judged returns a copy of the span with secrets replaced as far as the guard
 // need not see them (hook.md 4.1): the form that leaves the machine by TCP.
 func (s *Span) Judged() *Span {
 	c := *s
 	c.Attrs = append([]Attr(nil), s.Attrs...)
-	c.rewrite(redact.JudgedText, redact.JudgedJSON)
+	c.rewrite(redact.Judged)
 	return &c
 }
 
-func (s *Span) rewrite(text func(string) string, json func([]byte) []byte) {
+func (s *Span) rewrite(rules redact.Rules) {
 	renamed := false
 	for i := range s.Attrs {
 		a := &s.Attrs[i]
 		if a.From == "" {
 			continue
 		}
-		if key := text(a.Key); key != a.Key {
+		if key := rules.Text(a.Key); key != a.Key {
 			a.Key, renamed = key, true
 		}
-		if a.fixed() {
-			continue
-		}
-		switch a.Value.Kind {
-		case String:
-			a.Value.Text = text(a.Value.Text)
-		case JSON:
-			a.Value.Text = string(json([]byte(a.Value.Text)))
+		if !a.fixed() {
+			a.redact(rules)
 		}
 	}
 	if renamed {
 		s.distinct()
+	}
+}
+
+// unreadable stands for a value whose redaction failed: it can neither be sent
+// as it is nor cost the guard its question.
+const unreadable = "[REDACTED:error]"
+
+func (a *Attr) redact(rules redact.Rules) {
+	defer func() {
+		if recover() != nil {
+			a.Value = Value{String, unreadable}
+		}
+	}()
+	if event.IsInput(a.From) || event.IsOutput(a.From) {
+		rules |= redact.Tool
+	}
+	switch a.Value.Kind {
+	case String:
+		a.Value.Text = rules.Text(a.Value.Text)
+	case JSON:
+		a.Value.Text = string(rules.JSON([]byte(a.Value.Text)))
 	}
 }
 
