@@ -20,7 +20,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -57,8 +56,8 @@ var (
 	ErrVersion     = errors.New("the enrolment token is of a newer kind than this agent knows: update the agent")
 )
 
-// Fingerprint is a SHA-256: of a root signing key (RFC 7638 thumbprint) or of a
-// certificate's SubjectPublicKeyInfo.
+// Fingerprint is a SHA-256: of a root signing key (RFC 7638 thumbprint,
+// api.Thumbprint) or of a certificate's SubjectPublicKeyInfo (api.Pin).
 type Fingerprint [sha256.Size]byte
 
 // IsZero says that there is none.
@@ -74,18 +73,6 @@ func ParseFingerprint(s string) (f Fingerprint, err error) {
 		return Fingerprint{}, errors.New("not a fingerprint: 43 characters of base64url are expected")
 	}
 	return Fingerprint(b), nil
-}
-
-// KeyFingerprint is the RFC 7638 thumbprint of an Ed25519 public key; its text
-// is what go-jose and others compute as the thumbprint of the same JWK.
-func KeyFingerprint(pub ed25519.PublicKey) Fingerprint {
-	return sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + base64.RawURLEncoding.EncodeToString(pub) + `"}`))
-}
-
-// CertFingerprint is the TLS pin of a certificate: SHA-256 of its public key in
-// DER, so a renewed certificate of the same key keeps its pin.
-func CertFingerprint(c *x509.Certificate) Fingerprint {
-	return sha256.Sum256(c.RawSubjectPublicKeyInfo)
 }
 
 // Token is what an enrolment token says. It prints as a mask; only Reveal gives

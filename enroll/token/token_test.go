@@ -3,7 +3,6 @@ package token
 import (
 	"bytes"
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -15,8 +14,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 var update = flag.Bool("update", false, "write testdata/vectors.json anew")
@@ -93,20 +90,6 @@ func TestAlphabet(t *testing.T) {
 		if s := tok.Reveal(); !regexp.MustCompile(`^pinta_[A-Za-z0-9]+$`).MatchString(s) {
 			t.Errorf("%q leaves the alphabet", s)
 		}
-	}
-}
-
-func TestKeyFingerprintIsTheJWKThumbprint(t *testing.T) {
-	pub, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := (&jose.JSONWebKey{Key: pub}).Thumbprint(5) // crypto.SHA256
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := KeyFingerprint(pub); !bytes.Equal(got[:], want) {
-		t.Errorf("got %x want %x", got, want)
 	}
 }
 

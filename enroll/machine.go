@@ -1,0 +1,59 @@
+package enroll
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/pinta-ai/pinta-agent/internal/api"
+)
+
+// machine tells what people know this machine by.
+func machine() api.EnrolDevice {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	hint := cleanSerial(serial())
+	if hint == "" {
+		hint = machineID()
+	}
+	return api.EnrolDevice{Hostname: bounded(host), Os: runtime.GOOS, OsVersion: bounded(osVersion()), Arch: runtime.GOARCH, MachineHint: bounded(hint)}
+}
+
+func bounded(s string) string {
+	if len(s) > 256 {
+		s = strings.ToValidUTF8(s[:256], "")
+	}
+	return s
+}
+
+// cleanSerial drops what makers leave in the place of a serial number.
+func cleanSerial(s string) string {
+	s = strings.TrimSpace(s)
+	switch strings.ToLower(s) {
+	case "to be filled by o.e.m.", "system serial number", "default string", "none", "not specified", "not applicable", "unknown", "n/a":
+		return ""
+	}
+	if strings.Trim(s, "0-. ") == "" {
+		return ""
+	}
+	return s
+}
+
+// bootID names this boot of this machine for this state file, as a hash. Two of
+// them alive under one key mean that the file was copied: the kernel's boot id
+// tells two machines apart, the file's place two copies on one.
+func bootID(stateFile string) string {
+	h := sha256.New()
+	_, _ = h.Write([]byte(kernelBoot() + "\n")) // hash.Hash never fails
+	if real, err := filepath.EvalSymlinks(filepath.Dir(stateFile)); err == nil {
+		_, _ = h.Write([]byte(real))
+	}
+	_ = binary.Write(h, binary.BigEndian, inode(stateFile))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}
