@@ -43,3 +43,33 @@ func truncate(f *os.File, size int64) error {
 	}
 	return f.Truncate(size)
 }
+
+// Blank overwrites part of a file with blanks and a final LF: lines that are done with, whose place in the file others
+// still go by. Interrupted, it leaves blanks and then the rest of what was there.
+func Blank(f *os.File, from, to int64) error {
+	blanks := make([]byte, min(to-from, 64<<10))
+	for i := range blanks {
+		blanks[i] = ' '
+	}
+	for from < to {
+		b := blanks[:min(int64(len(blanks)), to-from)]
+		if from += int64(len(b)); from == to {
+			b[len(b)-1] = '\n'
+		}
+		if _, err := step(OpWrite, f.Name(), b); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(b, from-int64(len(b))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove deletes a file, or the link itself.
+func Remove(path string) error {
+	if _, err := step(OpRemove, path, nil); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
