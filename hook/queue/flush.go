@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/pinta-ai/pinta-agent/hook/rawjson"
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
 )
 
@@ -210,33 +211,31 @@ func (fl *flush) add(line []byte, start, end int64) error {
 	elements, old, damaged := parse(line, fl.now)
 	fl.Dropped += old
 	fl.Damaged += damaged
-	room := -1
-	for _, e := range elements {
-		room += len(e) + 1
-	}
-	if len(elements) > 0 && len(bodyHead)+room+len(bodyTail) > maxBody {
-		fl.Dropped++
-		elements = nil
-	}
-	if len(elements) == 0 {
-		fl.pass(end)
-		return nil
-	}
-	if len(fl.parts) > 0 && len(bodyHead)+len(fl.body)+1+room+len(bodyTail) > maxBody {
-		if err := fl.post(); err != nil {
-			return err
-		}
-	}
-	p := part{from: len(fl.body), start: start, end: end}
+	from := len(fl.body)
 	for i, e := range elements {
 		if i > 0 {
 			fl.body = append(fl.body, ',')
 		}
-		fl.body = append(fl.body, e...)
+		fl.body = rawjson.AppendCompact(fl.body, e) // and mended: one odd byte must not spoil the whole body
 	}
-	p.to = len(fl.body)
+	own := fl.body[from:]
+	if len(elements) > 0 && len(bodyHead)+len(own)+len(bodyTail) > maxBody {
+		fl.Dropped++
+		elements = nil
+	}
+	if len(elements) == 0 {
+		fl.body = fl.body[:from]
+		fl.pass(end)
+		return nil
+	}
+	if len(bodyHead)+len(fl.body)+len(bodyTail) > maxBody {
+		if err := fl.post(); err != nil {
+			return err
+		}
+		from, fl.body = 0, append(fl.body, own...)
+	}
+	fl.parts = append(fl.parts, part{from, len(fl.body), start, end})
 	fl.body = append(fl.body, ',')
-	fl.parts = append(fl.parts, p)
 	return nil
 }
 
