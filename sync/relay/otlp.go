@@ -1,0 +1,223 @@
+package relay
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pinta-ai/pinta-agent/hook/rawjson"
+)
+
+// The collector's request message is not used: its package links gRPC.
+// TracesData is the same on the wire.
+
+// maxDepth bounds the nesting of a body before a recursive parser sees it.
+const maxDepth = 100
+
+func checkDepth(b []byte) error {
+	if !rawjson.Depth(b, maxDepth) {
+		return fmt.Errorf("nested deeper than %d levels", maxDepth)
+	}
+	return nil
+}
+
+func decodeProto(b []byte) (*tracepb.TracesData, error) {
+	in := &tracepb.TracesData{}
+	if err := (proto.UnmarshalOptions{RecursionLimit: maxDepth, DiscardUnknown: true}).Unmarshal(b, in); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// decodeJSON reads OTLP/JSON: 64-bit integers as strings or numbers, ids in
+// hex. What Node's JSON.stringify makes of half a surrogate pair is accepted.
+func decodeJSON(b []byte) (*tracepb.TracesData, error) {
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	if err := checkDepth(b); err != nil {
+		return nil, err
+	}
+	in := &tracepb.TracesData{}
+	o := protojson.UnmarshalOptions{DiscardUnknown: true}
+	if err := o.Unmarshal(b, in); err != nil {
+		mended, changed := mend(b)
+		if !changed || o.Unmarshal(mended, in) != nil {
+			return nil, err
+		}
+	}
+	for _, rs := range in.GetResourceSpans() {
+		for _, ss := range rs.GetScopeSpans() {
+			for _, s := range ss.GetSpans() {
+				s.TraceId, s.SpanId, s.ParentSpanId = unhex(s.TraceId), unhex(s.SpanId), unhex(s.ParentSpanId)
+				for _, l := range s.GetLinks() {
+					l.TraceId, l.SpanId = unhex(l.TraceId), unhex(l.SpanId)
+				}
+			}
+		}
+	}
+	return in, nil
+}
+
+// unhex undoes what protojson does to an id: it takes the hex digits for base64.
+// Nil if they weren't hex.
+func unhex(b []byte) []byte {
+	id, err := hex.DecodeString(base64.StdEncoding.EncodeToString(b))
+	if err != nil {
+		return nil
+	}
+	return id
+}
+
+// mend replaces escapes of lone surrogates and invalid UTF-8 by U+FFFD.
+func mend(b []byte) (out []byte, changed bool) {
+	if !utf8.Valid(b) {
+		b, changed = bytes.ToValidUTF8(b, []byte("\ufffd")), true
+	}
+	for i := 0; i < len(b); {
+		if b[i] != '\\' || i+1 >= len(b) {
+			out = append(out, b[i])
+			i++
+			continue
+		}
+		u := surrogate(b[i:])
+		switch {
+		case u >= 0xdc00, u >= 0xd800 && surrogate(b[min(i+6, len(b)):]) < 0xdc00:
+			out, changed = append(out, `\ufffd`...), true
+			i += 6
+		case u >= 0xd800:
+			out = append(out, b[i:i+12]...)
+			i += 12
+		default:
+			out = append(out, b[i:i+2]...)
+			i += 2
+		}
+	}
+	return out, changed
+}
+
+// surrogate returns the code unit of an escape at the start of b if it is half
+// of a pair, else 0.
+func surrogate(b []byte) uint64 {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0
+	}
+	u, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil || u < 0xd800 || u > 0xdfff {
+		return 0
+	}
+	return u
+}
+
+// encodeBatch is an ExportTraceServiceRequest of records, each an encoded
+// ResourceSpans: the same records give the same bytes.
+func encodeBatch(records [][]byte) []byte {
+	n := 0
+	for _, r := range records {
+		n += protowire.SizeTag(1) + protowire.SizeBytes(len(r))
+	}
+	b := make([]byte, 0, n)
+	for _, r := range records {
+		b = protowire.AppendTag(b, 1, protowire.BytesType)
+		b = protowire.AppendBytes(b, r)
+	}
+	return b
+}
+
+// partial is an ExportTraceServiceResponse: what the receiver will never take.
+type partial struct {
+	Rejected int64
+	Message  string
+}
+
+type partialJSON struct {
+	PartialSuccess *struct {
+		RejectedSpans json.RawMessage `json:"rejectedSpans,omitempty"` // a string by the book, a number in practice
+		ErrorMessage  string          `json:"errorMessage,omitempty"`
+	} `json:"partialSuccess,omitempty"`
+}
+
+func (p partial) proto() []byte {
+	if p == (partial{}) {
+		return nil
+	}
+	var m []byte
+	m = protowire.AppendTag(m, 1, protowire.VarintType)
+	m = protowire.AppendVarint(m, uint64(p.Rejected))
+	m = protowire.AppendTag(m, 2, protowire.BytesType)
+	m = protowire.AppendString(m, p.Message)
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), m)
+}
+
+func (p partial) json() []byte {
+	if p == (partial{}) {
+		return []byte("{}")
+	}
+	b, _ := json.Marshal(map[string]any{"partialSuccess": map[string]any{
+		"rejectedSpans": strconv.FormatInt(p.Rejected, 10), "errorMessage": p.Message,
+	}})
+	return b
+}
+
+// decodePartial reads an answer; one that can't be read is full success, as the
+// status said so.
+func decodePartial(contentType string, b []byte) (p partial) {
+	if contentType == typeJSON {
+		var j partialJSON
+		if json.Unmarshal(b, &j) == nil && j.PartialSuccess != nil {
+			p.Rejected, _ = strconv.ParseInt(string(bytes.Trim(j.PartialSuccess.RejectedSpans, `"`)), 10, 64)
+			p.Message = j.PartialSuccess.ErrorMessage
+		}
+		return p
+	}
+	_ = fields(b, func(num protowire.Number, varint uint64, body []byte) {
+		if num == 1 {
+			_ = fields(body, func(num protowire.Number, varint uint64, body []byte) {
+				switch num {
+				case 1:
+					p.Rejected = int64(varint)
+				case 2:
+					p.Message = string(body)
+				}
+			})
+		}
+	})
+	return p
+}
+
+// fields calls f for each varint and each length-delimited field of a message.
+func fields(b []byte, f func(num protowire.Number, varint uint64, body []byte)) error {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		var (
+			v    uint64
+			body []byte
+		)
+		switch typ {
+		case protowire.VarintType:
+			v, n = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			body, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 {
+			return errors.New("truncated field")
+		}
+		f(num, v, body)
+		b = b[n:]
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+// Package relay takes spans from hooks and other adapters on this machine, puts
+// the identity that the kernel vouches for in place of the claimed one, spools
+// them, and delivers them to a Manager or any OTLP collector. It also counts
+// what the spans tell for the report. It judges nothing and redacts nothing:
+// that happened in the hook.
+package relay
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pinta-ai/pinta-agent/internal/local/serve"
+	"github.com/pinta-ai/pinta-agent/sync/spool"
+)
+
+// Identity is what the agent knows of a caller. Empty members are left out;
+// OS defaults to this system's.
+type Identity struct {
+	DeviceID, Group, User, Host, OS string
+}
+
+// Options wire a Relay.
+type Options struct {
+	Spool *spool.Spool
+	// Identity tells who a caller is: the name of the account, and the device.
+	Identity func(serve.Peer) Identity
+	// Collect says whether spans are kept (config: telemetry.enabled). Those that
+	// aren't are counted all the same. Nil keeps them.
+	Collect func() bool
+	// OutputAction returns what the guard answered for an evaluation of a tool
+	// output, "mask" or "withhold": a span doesn't carry it. Nil or "" counts a
+	// denial of an output as withheld.
+	OutputAction func(evaluationID string) string
+	Clock        func() time.Time
+	Log          *slog.Logger
+}
+
+// Relay takes spans. It is safe for concurrent use.
+type Relay struct {
+	o       Options
+	memory  *semaphore.Weighted
+	tally   *tally
+	answers ring
+
+	requests, refused, claimed, rejected, discarded atomic.Uint64
+	drains                                          sync.Mutex
+}
+
+// New returns a Relay.
+func New(o Options) *Relay {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Collect == nil {
+		o.Collect = func() bool { return true }
+	}
+	if o.OutputAction == nil {
+		o.OutputAction = func(string) string { return "" }
+	}
+	return &Relay{o: o, memory: semaphore.NewWeighted(inFlight), tally: newTally(o.OutputAction)}
+}
+
+// take spools the spans of a caller. It returns how many can never be taken and
+// why; an error means that none or only some were, and the caller may come
+// again with all of them.
+func (r *Relay) take(p serve.Peer, in *tracepb.TracesData) (rejected int, why string, err error) {
+	id := r.o.Identity(p)
+	user := userKey(p)
+	var (
+		recs    []spool.Record
+		singles []*tracepb.ResourceSpans
+	)
+	for _, rs := range in.GetResourceSpans() {
+		claims := identify(rs, id)
+		for _, ss := range rs.GetScopeSpans() {
+			for _, span := range ss.GetSpans() {
+				if !idOK(span.GetTraceId(), 16) || !idOK(span.GetSpanId(), 8) {
+					rejected, why = rejected+1, "trace id or span id missing or malformed"
+					continue
+				}
+				one := &tracepb.ResourceSpans{
+					Resource: rs.Resource, SchemaUrl: rs.SchemaUrl,
+					ScopeSpans: []*tracepb.ScopeSpans{{Scope: ss.Scope, SchemaUrl: ss.SchemaUrl, Spans: []*tracepb.Span{span}}},
+				}
+				b, err := proto.Marshal(one)
+				if err != nil {
+					rejected, why = rejected+1, "span can't be encoded: "+err.Error()
+					continue
+				}
+				recs = append(recs, spool.Record{Key: spanKey(user, span), Data: b})
+				singles = append(singles, one)
+			}
+		}
+		r.claimed.Add(uint64(claims))
+	}
+	r.rejected.Add(uint64(rejected))
+	if len(recs) == 0 {
+		return rejected, why, nil
+	}
+	if !r.o.Collect() {
+		r.discarded.Add(uint64(len(recs)))
+	} else if err := r.o.Spool.Append(user, recs); err != nil {
+		return rejected, why, err
+	}
+	now := r.o.Clock()
+	for i, one := range singles {
+		if !recs[i].Dup {
+			r.tally.see(user, id.User, one, now)
+		}
+	}
+	return rejected, why, nil
+}
+
+func idOK(id []byte, size int) bool {
+	if len(id) != size {
+		return false
+	}
+	for _, b := range id {
+		if b != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// userKey names a user by what the kernel said.
+func userKey(p serve.Peer) string {
+	if p.SID != "" {
+		return p.SID
+	}
+	return "uid " + strconv.Itoa(p.UID)
+}
+
+// spanKey is the same for the same span of the same user, so that nobody can
+// make another's span look taken.
+func spanKey(user string, s *tracepb.Span) uint64 {
+	h := sha256.New()
+	h.Write([]byte(user))
+	h.Write([]byte{0})
+	h.Write(s.TraceId)
+	h.Write(s.SpanId)
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// Drained is what Drain did with the lines it was given.
+type Drained struct {
+	Taken int // lines that are dealt with: the user's worker may remove them
+	Bad   int // of them, those that hold no span that could be taken
+}
+
+// Drain takes a user's queue of spans that the hook could not send, lines of
+// failed-spans.jsonl `{"savedAt":…,"payload":{…}}` oldest first (hook.md 9), as
+// the user's worker hands them over. It stops at the first that can't be spooled.
+func (r *Relay) Drain(p serve.Peer, lines iter.Seq[[]byte]) (Drained, error) {
+	r.drains.Lock() // bounds memory; drains are in no hurry
+	defer r.drains.Unlock()
+	var d Drained
+	for line := range lines {
+		var entry struct {
+			Payload json.RawMessage `json:"payload"`
+		}
+		in, err := (*tracepb.TracesData)(nil), error(nil)
+		if len(line) > maxBody {
+			err = errors.New("too long")
+		} else if in, err = func() (*tracepb.TracesData, error) {
+			if err := checkDepth(line); err != nil {
+				return nil, err
+			}
+			if err := json.Unmarshal(line, &entry); err != nil {
+				return nil, err
+			}
+			return decodeJSON(entry.Payload)
+		}(); err == nil {
+			var rejected int
+			rejected, _, err = r.take(p, in)
+			if err != nil {
+				return d, fmt.Errorf("drain the queue of %s: %w", userKey(p), err)
+			}
+			if rejected > 0 {
+				d.Bad++
+			}
+		}
+		if err != nil {
+			r.o.Log.Debug("relay: damaged line in a queue", "user", userKey(p), "err", err)
+			d.Bad++
+		}
+		d.Taken++
+	}
+	return d, nil
+}
+
+func osType(id Identity) string { return cmp.Or(id.OS, runtime.GOOS) }
