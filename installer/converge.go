@@ -1,0 +1,413 @@
+package installer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pinta-ai/pinta-agent/internal/safefile"
+)
+
+// errOutside: a path led out of the folder that the process may touch.
+var errOutside = errors.New("leads out of the folder that it must stay in")
+
+// Item is one thing that must hold at one path. It is also what a worker is
+// told, so everything in it is plain data and nothing in it is secret to the
+// user whose home it is for.
+type Item struct {
+	Object  Object            `json:"object"`
+	Path    string            `json:"path"`
+	Gone    bool              `json:"gone,omitempty"` // must not be there
+	Perm    fs.FileMode       `json:"perm"`
+	DirPerm fs.FileMode       `json:"dirPerm"` // of folders made on the way
+	UID     int               `json:"uid"`     // -1: whoever makes it
+	GID     int               `json:"gid"`     // -1: as the system gives it
+	Data    []byte            `json:"data,omitempty"`
+	Hook    string            `json:"hook,omitempty"` // registered binary, to know a stale path
+	Env     map[string]string `json:"env,omitempty"`  // env file: the managed keys
+	Purge   bool              `json:"purge,omitempty"`
+	// Before is what stood here before the first install, path by path:
+	// "absent" or an octal mode. Uninstall goes back to it.
+	Before map[string]string `json:"before,omitempty"`
+}
+
+// Step is what one item needs, or what was done for it.
+type Step struct {
+	User   string `json:"user,omitempty"`
+	Object Object `json:"object"`
+	Path   string `json:"path"`
+	Kind   Kind   `json:"kind"`
+	Detail string `json:"detail,omitempty"`
+	Ops    []Op   `json:"ops,omitempty"`
+	Error  string `json:"error,omitempty"` // what stopped it, with the remedy
+	// Who left it so, as far as the file tells: its owner and when it changed.
+	FoundUID  int       `json:"foundUid"`
+	FoundTime time.Time `json:"foundTime,omitzero"`
+
+	err error
+}
+
+const (
+	maxRegistration = 1 << 20  // hook, policy and env files; the hook reads no larger env file
+	maxImage        = 64 << 20 // the hook binary is about 3 MiB
+	maxKept         = 8        // foreign contents kept beside our file
+)
+
+// engine converges items over a system that records.
+type engine struct {
+	ctx context.Context
+	rec *recorder
+	sys System // rec, for reading at the call site
+}
+
+func newEngine(ctx context.Context, sys System, dry bool) *engine {
+	rec := newRecorder(sys, dry)
+	return &engine{ctx, rec, rec}
+}
+
+// converge makes one item hold. It returns nil if it does already.
+func (e *engine) converge(it Item) *Step {
+	s := &Step{Object: it.Object, Path: it.Path, FoundUID: -1}
+	e.rec.ops = nil
+	var err error
+	switch {
+	case it.Gone:
+		err = e.remove(it, s)
+	case it.Object == EnvFile:
+		err = e.envFile(it, s)
+	case it.Object == HookBinary:
+		err = e.binary(it, s)
+	default:
+		err = e.file(it, s)
+	}
+	s.Ops = e.rec.ops
+	if err != nil {
+		if s.Kind == "" {
+			s.Kind = Blocked
+		}
+		s.err, s.Error = err, explain(err)
+	}
+	if s.Kind == "" {
+		return nil
+	}
+	return s
+}
+
+// explain adds the remedy that a bare system error lacks.
+func explain(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return err.Error() + "; correct owner and mode of the file and its folders, and clear an immutable flag"
+	case errors.Is(err, errNoSpace):
+		return err.Error() + "; free space, nothing was changed"
+	case errors.Is(err, errReadOnly):
+		return err.Error() + "; make the file system writable, nothing was changed"
+	}
+	return err.Error()
+}
+
+// found is what stands at a path.
+type found struct {
+	info Info
+	data []byte
+	kind Kind // Absent, WrongType, Unreadable, or empty
+}
+
+func (e *engine) look(path string, max int64, s *Step) (found, error) {
+	var f found
+	var err error
+	f.info, err = e.sys.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.kind = Absent
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	s.FoundUID, s.FoundTime = f.info.UID, f.info.ModTime
+	if f.info.Type != 0 {
+		f.kind, s.Detail = WrongType, "found "+typeName(f.info.Type)
+		return f, nil
+	}
+	if f.info.Links > 1 {
+		f.kind, s.Detail = WrongType, "found a file with more than one name (hard link)"
+		return f, nil
+	}
+	if f.data, err = e.sys.ReadFile(path, max); err != nil {
+		f.kind, s.Detail = Unreadable, err.Error()
+	}
+	return f, nil
+}
+
+func typeName(t fs.FileMode) string {
+	switch {
+	case t&fs.ModeDir != 0:
+		return "a directory"
+	case t&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case t&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case t&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device or reparse point"
+}
+
+// attr compares owner and mode.
+func (it Item) attr(i Info) Kind {
+	switch {
+	case it.UID >= 0 && i.UID >= 0 && i.UID != it.UID:
+		return WrongOwner
+	case i.UID >= 0 && i.Perm != it.Perm.Perm(): // no owner: no mode bits that mean anything either
+		if it.Perm&0o111 != 0 && i.Perm&0o111 != it.Perm&0o111 {
+			return NotExecutable
+		}
+		return WrongMode
+	}
+	return ""
+}
+
+func (it Item) safe() safefile.Attr {
+	return safefile.Attr{Perm: it.Perm.Perm(), UID: it.UID, GID: it.GID}
+}
+
+// file makes a whole file hold: hook file, policy file, image copy, journal.
+func (e *engine) file(it Item, s *Step) error {
+	f, err := e.look(it.Path, max(maxRegistration, int64(len(it.Data))), s)
+	if err != nil {
+		return err
+	}
+	if f.info.Type&fs.ModeSymlink != 0 && it.Object == HookFile {
+		if to, ok := e.through(it); ok { // the user keeps the file elsewhere in the home
+			it.Path = to
+			s.Detail = ""
+			if f, err = e.look(to, maxRegistration, s); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case f.kind != "":
+		s.Kind = f.kind
+	case !bytes.Equal(f.data, it.Data):
+		s.Kind = e.difference(it, f, s)
+	default:
+		if s.Kind = it.attr(f.info); s.Kind == "" {
+			return nil
+		}
+		s.Detail = fmt.Sprintf("owner %d, mode %s", f.info.UID, octal(f.info.Perm))
+		if s.Kind == WrongMode {
+			return e.sys.SetAttr(it.Path, it.safe())
+		}
+	}
+	if err := e.folders(it, s); err != nil {
+		return err
+	}
+	if err := e.keep(it, f, s); err != nil {
+		return err
+	}
+	return e.sys.WriteFile(it.Path, it.Data, it.safe())
+}
+
+// difference names how readable content differs from what it should be.
+func (e *engine) difference(it Item, f found, s *Step) Kind {
+	if it.Object != HookFile && it.Object != PolicyFile {
+		return Altered
+	}
+	switch originOf(f.data, it.Data) {
+	case OursNewer:
+		return UnknownSchema
+	case OldNode:
+		return OldAdapter
+	case Foreign:
+		return NotOurs
+	}
+	if namesOtherHook(f.data, it.Hook) {
+		return StalePath
+	}
+	s.Detail = changed(f.data, it.Data)
+	return Altered
+}
+
+// changed tells in a few words what is different, without quoting content.
+func changed(have, want []byte) string {
+	h, w := bytes.Split(have, []byte("\n")), bytes.Split(want, []byte("\n"))
+	for i := range min(len(h), len(w)) {
+		if !bytes.Equal(h[i], w[i]) {
+			return "differs from line " + strconv.Itoa(i+1)
+		}
+	}
+	return fmt.Sprintf("%d lines instead of %d", len(h), len(w))
+}
+
+// through follows a link at the hook file's place to a plain file of the same
+// user inside the home, if that holds what we wrote. Only the user's own
+// worker gets here, and a link to anything else is replaced, so that nobody
+// can point our pen at another file.
+func (e *engine) through(it Item) (string, bool) {
+	to, err := e.sys.Readlink(it.Path)
+	if err != nil {
+		return "", false
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(it.Path), to)
+	}
+	i, err := e.sys.Lstat(to)
+	if err != nil || i.Type != 0 || i.Links > 1 || it.UID >= 0 && i.UID >= 0 && i.UID != it.UID {
+		return "", false
+	}
+	data, err := e.sys.ReadFile(to, maxRegistration)
+	if err != nil {
+		return "", false
+	}
+	o := originOf(data, it.Data)
+	return to, len(data) > 0 && (o == Ours || o == OursNewer)
+}
+
+// keep saves what isn't ours before it is replaced, once for each content,
+// under a name that no host loads.
+func (e *engine) keep(it Item, f found, s *Step) error {
+	move := f.kind == WrongType || f.kind == Unreadable
+	if f.info.Links > 1 && f.info.Type == 0 {
+		move = false // our file with a second name somewhere, or foreign: a new file takes this name, the other stays
+	}
+	if !move && s.Kind != NotOurs && s.Kind != OldAdapter {
+		return nil
+	}
+	names, err := e.sys.Names(filepath.Dir(it.Path))
+	if err != nil {
+		return err
+	}
+	prefix := filepath.Base(it.Path) + ".orig-"
+	kept := 0
+	for _, n := range names {
+		if !strings.HasPrefix(n, prefix) {
+			continue
+		}
+		kept++
+		if !move {
+			if old, err := e.sys.ReadFile(filepath.Join(filepath.Dir(it.Path), n), maxRegistration); err == nil && bytes.Equal(old, f.data) {
+				return nil
+			}
+		}
+	}
+	if kept >= maxKept {
+		s.Detail = join(s.Detail, fmt.Sprintf("not kept: %d earlier ones are there", kept))
+		if move && f.info.Type&fs.ModeDir != 0 {
+			return fmt.Errorf("%s: a directory is in the hook's place and %d earlier ones were kept already; remove them", it.Path, kept)
+		}
+		if move && f.info.Type != 0 {
+			return e.sys.Remove(it.Path)
+		}
+		return nil
+	}
+	to := prefix + e.sys.Now().UTC().Format("20060102T150405Z")
+	for i := 2; slices.Contains(names, to); i++ {
+		to = prefix + e.sys.Now().UTC().Format("20060102T150405Z") + "-" + strconv.Itoa(i)
+	}
+	s.Detail = join(s.Detail, "kept as "+to)
+	to = filepath.Join(filepath.Dir(it.Path), to)
+	if move {
+		return e.sys.Rename(it.Path, to)
+	}
+	// A copy, so that the path is never without a file.
+	return e.sys.WriteFile(to, f.data, safefile.Attr{Perm: f.info.Perm &^ 0o022, UID: it.UID, GID: it.GID})
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// missing lists the folders that don't exist on the way to path, outermost
+// first.
+func (e *engine) missing(path string) ([]string, error) {
+	var out []string
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		i, err := e.sys.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+			out = append(out, dir)
+			continue
+		}
+		if err == nil && i.Type != fs.ModeDir && i.Type != fs.ModeSymlink {
+			return nil, fail("mkdir", dir, safefile.ErrNotDir)
+		}
+		slices.Reverse(out)
+		return out, nil // an error here is the anchor's parent, or shows when we write
+	}
+}
+
+func (e *engine) folders(it Item, s *Step) error {
+	dirs, err := e.missing(it.Path)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if err := e.sys.Mkdir(d, safefile.Attr{Perm: it.DirPerm.Perm(), UID: it.UID, GID: it.GID}); err != nil {
+			return err
+		}
+	}
+	if len(dirs) > 0 && s.Kind == Absent {
+		s.Detail = join(s.Detail, "with its folder")
+	}
+	return nil
+}
+
+// envFile makes the managed keys hold and leaves every other byte alone.
+func (e *engine) envFile(it Item, s *Step) error {
+	f, err := e.look(it.Path, maxRegistration, s)
+	if err != nil {
+		return err
+	}
+	if f.kind == "" && (bytes.IndexByte(f.data, 0) >= 0 || bytes.HasPrefix(f.data, []byte("\xff\xfe")) || bytes.HasPrefix(f.data, []byte("\xfe\xff"))) {
+		f.kind, s.Detail = NotOurs, "not a text file that the hook can read"
+	}
+	if f.kind == Absent && len(EditEnv(nil, it.Env)) == 0 {
+		return nil
+	}
+	old := f.data
+	if f.kind == NotOurs {
+		old = nil
+	}
+	if f.info.Type&fs.ModeSymlink != 0 { // the hook follows no link, so what the user keeps elsewhere is copied here
+		if to, err := e.sys.Readlink(it.Path); err == nil {
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(it.Path), to)
+			}
+			old, _ = e.sys.ReadFile(to, maxRegistration)
+		}
+	} else if f.kind == WrongType && f.info.Type == 0 { // a second name: same content, new file
+		old, _ = e.sys.ReadFile(it.Path, maxRegistration)
+	}
+	want := EditEnv(old, it.Env)
+	switch {
+	case f.kind != "":
+		s.Kind = f.kind
+	case !bytes.Equal(f.data, want):
+		s.Kind = Altered
+		s.Detail = join(s.Detail, "managed keys differ")
+	default:
+		if s.Kind = it.attr(f.info); s.Kind == "" {
+			return nil
+		}
+		if s.Kind == WrongMode {
+			return e.sys.SetAttr(it.Path, it.safe())
+		}
+	}
+	if err := e.folders(it, s); err != nil {
+		return err
+	}
+	if err := e.keep(it, f, s); err != nil {
+		return err
+	}
+	return e.sys.WriteFile(it.Path, want, it.safe())
+}

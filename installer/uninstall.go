@@ -1,0 +1,74 @@
+package installer
+
+import (
+	"io/fs"
+	"path/filepath"
+	"slices"
+)
+
+// uninstall goes the other way round: entries first, then after a grace the
+// binary, state last. What a running session still holds exits 0 by its
+// launcher. A second run finds nothing to do.
+func (m *machine) uninstall() {
+	if p := m.policy(); p.Path != "" {
+		m.converge(p)
+	}
+	m.changeHomes(m.lookAtHomes())
+	if m.d.Uninstall.KeepBinary {
+		return
+	}
+	paths := []string{m.d.Layout.HookBinary}
+	if h := m.journal.Hook; h != "" && h != paths[0] {
+		paths = append(paths, h)
+	}
+	for _, v := range m.journal.Moves {
+		paths = append(paths, v.From)
+	}
+	waited := m.dry || m.d.Uninstall.Grace <= 0
+	for _, p := range paths {
+		if _, err := m.e.sys.Lstat(p); err == nil && !waited {
+			m.host.Sleep(m.ctx, m.d.Uninstall.Grace)
+			waited = true
+		}
+		it := m.item(HookBinary, p, 0o755)
+		it.Gone = true
+		m.converge(it)
+		m.converge(m.folder(filepath.Dir(p)))
+	}
+	m.machineFolders()
+	m.state()
+}
+
+// machineFolders removes the folders that the first install made on the
+// machine, where they are empty, the innermost first.
+func (m *machine) machineFolders() {
+	var dirs []string
+	for p, was := range m.journal.Before[""] {
+		if was == "absent" && p != m.d.Layout.StateDir {
+			if i, err := m.e.sys.Lstat(p); err == nil && i.Type == fs.ModeDir {
+				dirs = append(dirs, p)
+			}
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) })
+	for _, d := range dirs {
+		m.converge(m.folder(d))
+	}
+}
+
+// state removes what the installer keeps in the state folder. The folder is
+// the agent's and holds more.
+func (m *machine) state() {
+	images := filepath.Join(m.d.Layout.StateDir, "images")
+	if names, err := m.e.sys.Names(images); err == nil {
+		slices.Sort(names)
+		for _, n := range names {
+			m.add(m.drop(HookImage, filepath.Join(images, n)))
+		}
+		m.converge(m.folder(images))
+	}
+	if slices.ContainsFunc(m.out.Steps, func(s Step) bool { return s.Error != "" }) {
+		return // the journal is what a second try goes by
+	}
+	m.add(m.drop(Journal, filepath.Join(m.d.Layout.StateDir, journalName)))
+}

@@ -1,0 +1,28 @@
+package users
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// runningImage is this process' own image, which can be run even by an account
+// that can't reach its path, and stays the same through an upgrade.
+func runningImage() (string, error) {
+	if _, err := os.Stat("/proc/self/exe"); err == nil {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
+func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
+
+// confine sets no_new_privs for every thread of the worker: nothing that it
+// starts can gain rights, by set-user-ID programs either.
+func confine() error {
+	if _, _, e := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); e == 0 {
+		return nil
+	}
+	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) // built with cgo: the thread that starts others
+}
