@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +25,16 @@ import (
 	"github.com/pinta-ai/pinta-agent/sync/spool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		childMain()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// childEnv makes the test binary the relay process of the kill test.
+const childEnv = "PINTA_TEST_RELAY_CHILD"
 
 // hookSpan is what the hook sends: OTLP/JSON of one span, ids made of n.
 func hookSpan(n int, resource, attrs string) string {
