@@ -47,7 +47,7 @@ func truncate(f *os.File, size int64) error {
 // Blank overwrites part of a file with blanks and a final LF: lines that are done with, whose place in the file others
 // still go by. Interrupted, it leaves blanks and then the rest of what was there.
 func Blank(f *os.File, from, to int64) error {
-	blanks := make([]byte, min(to-from, 64<<10))
+	blanks := make([]byte, min(to-from, 256<<10))
 	for i := range blanks {
 		blanks[i] = ' '
 	}
