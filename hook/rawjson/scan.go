@@ -128,6 +128,9 @@ func (s *Scanner) End() bool {
 	return s.err == nil && (s.state == done || s.depth == 0 && numberMayEnd(s.state))
 }
 
+// Depth tells how many objects and arrays are open.
+func (s *Scanner) Depth() int { return s.depth }
+
 // structure takes a byte outside strings, numbers and words.
 func (s *Scanner) structure(c byte) bool {
 	switch s.state {

@@ -1,0 +1,117 @@
+package redact
+
+import "strings"
+
+const (
+	pemBegin = "-----BEGIN "
+	pemEnd   = "-----END "
+	pemClose = "-----"
+	maxLabel = 64
+)
+
+// privateKey takes a PEM block with a private key, from BEGIN to END or, without END, to the end of the text. In the judged
+// form it reaches only over what keys are made of, or a forged block would hide a command.
+func (s *scanner) privateKey(i int) {
+	t := s.text
+	if i < s.until[privateKey] {
+		return
+	}
+	body, ok := label(t, i, pemBegin)
+	if !ok {
+		return
+	}
+	end, inner := len(t), len(t)
+	for at := body; ; {
+		n := strings.Index(t[at:], pemEnd)
+		if n < 0 {
+			break
+		}
+		if close, ok := label(t, at+n, pemEnd); ok {
+			end, inner = close, at+n
+			break
+		}
+		at += n + len(pemEnd)
+	}
+	if s.rules.judged() {
+		complete := inner < end
+		if reach := keyLines(t[:inner], body, complete); !complete || reach < inner {
+			end = reach
+		}
+	}
+	s.add(privateKey, i, end)
+}
+
+// label reads a PEM line of a private key and returns its end.
+func label(t string, i int, begin string) (end int, ok bool) {
+	if !hasPrefix(t, i, begin) {
+		return 0, false
+	}
+	i += len(begin)
+	n := strings.Index(t[i:min(len(t), i+maxLabel+len(pemClose))], pemClose)
+	if n < 0 {
+		return 0, false
+	}
+	name := strings.TrimSuffix(t[i:i+n], " BLOCK")
+	return i + n + len(pemClose), strings.HasSuffix(name, "PRIVATE KEY") && spanUntil(name, 0, lineBreak) == len(name)
+}
+
+// keyLines returns how far the lines from i on can be part of a key: base64, PEM headers and blank lines. Line breaks may be
+// escaped. In a complete block a line may be any one word.
+func keyLines(t string, i int, complete bool) int {
+	end := i
+	for i < len(t) {
+		stop, next := lineEnd(t, i)
+		line := strings.Trim(t[i:stop], " \t")
+		switch {
+		case line == "":
+		case keyLine(line, complete):
+			end = stop
+		default:
+			// A quote may end the key within a line.
+			if n := span(line, 0, base64Char); n >= 16 && classes[line[n]]&quote != 0 && hasUpper(line[:n]) {
+				end = i + strings.Index(t[i:stop], line) + n
+			}
+			return end
+		}
+		i = next
+	}
+	if complete {
+		return len(t)
+	}
+	return end
+}
+
+// lineEnd returns where the line at i ends and where the next one begins.
+func lineEnd(t string, i int) (end, next int) {
+	for ; i < len(t); i++ {
+		switch {
+		case t[i] == '\n' || t[i] == '\r':
+			return i, i + 1
+		case t[i] == '\\':
+			end = i
+			for i < len(t) && t[i] == '\\' {
+				i++
+			}
+			if i < len(t) && (t[i] == 'n' || t[i] == 'r') {
+				return end, i + 1
+			}
+			i--
+		}
+	}
+	return len(t), len(t)
+}
+
+func keyLine(line string, complete bool) bool {
+	if complete && spanUntil(line, 0, valueEnd) == len(line) {
+		return true
+	}
+	for _, header := range [...]string{"Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Charset:", "Hash:", "MessageID:", "Key-Type:"} {
+		if strings.HasPrefix(line, header) {
+			return span(line, len(header), tokenChar|tailSign|blank|listSign) == len(line) && !strings.Contains(line, "$")
+		}
+	}
+	// A word of small letters is rather a command.
+	return span(line, 0, base64Char) == len(line) && hasUpper(line)
+}
+
+func hasUpper(s string) bool { return spanUntil(s, 0, upper) < len(s) }
