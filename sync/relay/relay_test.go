@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -68,6 +69,10 @@ func newFixture(t testing.TB, o spool.Options) *fixture {
 	t.Cleanup(func() { f.spool.Close() })
 	f.Relay = New(Options{Spool: f.spool, Identity: identityOf, Clock: o.Clock})
 	return f
+}
+
+func textLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 func identityOf(p serve.Peer) Identity {
