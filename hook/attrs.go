@@ -11,8 +11,7 @@ import (
 )
 
 // guardAttrs says on the span what the guard decided (hook.md 6).
-func guardAttrs(v *verdict.Verdict, rtt time.Duration, kind event.Kind) []span.Attr {
-	clean := cleaner(v)
+func guardAttrs(v *verdict.Verdict, rtt time.Duration, kind event.Kind, m *redact.Masker) []span.Attr {
 	out := make([]span.Attr, 0, 8)
 	put := func(key, value string) {
 		if value != "" {
@@ -23,23 +22,12 @@ func guardAttrs(v *verdict.Verdict, rtt time.Duration, kind event.Kind) []span.A
 	if d, ok := span.ValueOf([]byte(v.Duration)); ok {
 		out = append(out, span.Attr{Key: "pinta.guard.duration_ms", Value: d})
 	}
-	put("pinta.guard.matched_rule", verdict.Tidy(clean(v.Reason)))
+	put("pinta.guard.matched_rule", verdict.Tidy(m.Text(v.Reason)))
 	put("pinta.guard.fail_open_reason", v.FailOpen)
-	put("pinta.guard.evaluation_id", verdict.Tidy(clean(v.EvaluationID)))
+	put("pinta.guard.evaluation_id", verdict.Tidy(m.Text(v.EvaluationID)))
 	out = append(out, span.Num("pinta.client.rtt_ms", rtt.Milliseconds()), span.Str("pinta.client.op", "guard"))
 	if kind == event.PostToolUse {
 		put("pinta.guard.target", "tool_output")
 	}
 	return out
-}
-
-// cleaner takes the values that the guard detected, and secrets that it may
-// not know, out of text.
-func cleaner(v *verdict.Verdict) verdict.Cleaner {
-	return func(s string) string {
-		if s == "" {
-			return s
-		}
-		return redact.Text(hide(v, s))
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pinta-ai/pinta-agent/hook/event"
 	"github.com/pinta-ai/pinta-agent/hook/model"
 	"github.com/pinta-ai/pinta-agent/hook/post"
+	"github.com/pinta-ai/pinta-agent/hook/redact"
 	"github.com/pinta-ai/pinta-agent/hook/span"
 	"github.com/pinta-ai/pinta-agent/hook/trace"
 	"github.com/pinta-ai/pinta-agent/hook/verdict"
@@ -68,17 +69,19 @@ func (r *run) all() {
 	s := r.describe(e)
 	var v *verdict.Verdict // nil: nobody was asked
 	var rtt time.Duration
+	masker := redact.NewMasker(nil)
 	if guard != "" && e.Guarded() {
 		v, rtt = r.ask(guard, s)
+		masker = redact.NewMasker(v.Redactions)
 		if v.Decision == verdict.Deny {
-			r.deny(e, v)
+			r.deny(e, v, masker)
 		}
 	}
 	if collector == "" {
 		return
 	}
 
-	payload := r.finish(e, s, v, rtt)
+	payload := r.finish(e, s, v, rtt, masker)
 	if v != nil && v.Decision == verdict.Deny {
 		r.keep(payload) // after a denial there is no collector IO
 		return
@@ -184,14 +187,14 @@ func (r *run) ask(endpoint string, s *span.Span) (*verdict.Verdict, time.Duratio
 
 // deny prints the denial. The plainest form is owed from the first moment, the
 // fuller ones replace it as they come about.
-func (r *run) deny(e *event.Event, v *verdict.Verdict) {
+func (r *run) deny(e *event.Event, v *verdict.Verdict, m *redact.Masker) {
 	form := verdict.FormOf(e, r.surface)
 	r.owe(verdict.Plain(form))
-	d := verdict.Word(form, v, cleaner(v))
+	d := verdict.Word(form, v, m.Text)
 	r.owe(d.Withhold())
 	if v.Mask && d.Masks() {
 		if output, ok := e.Output(); ok {
-			if masked, ok := mask(v, output); ok {
+			if masked, ok := m.Output(output); ok {
 				r.owe(d.Mask(masked))
 			}
 		}
@@ -201,13 +204,10 @@ func (r *run) deny(e *event.Event, v *verdict.Verdict) {
 
 // finish makes the span fit to leave: detected values and secrets replaced,
 // the verdict on it, cut to size.
-func (r *run) finish(e *event.Event, s *span.Span, v *verdict.Verdict, rtt time.Duration) []byte {
+func (r *run) finish(e *event.Event, s *span.Span, v *verdict.Verdict, rtt time.Duration, m *redact.Masker) []byte {
+	s.Redact(m)
 	if v != nil {
-		_ = v
-	}
-	s.Redact()
-	if v != nil {
-		s.Attrs = append(s.Attrs, guardAttrs(v, rtt, e.Kind)...)
+		s.Attrs = append(s.Attrs, guardAttrs(v, rtt, e.Kind, m)...)
 	}
 	s.Fit()
 	return s.Append(nil)

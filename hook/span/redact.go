@@ -14,48 +14,36 @@ var identifiers = [...]string{
 	"agentId", "agentType", "agentName", "agentDisplayName", "stopReason", "notificationType",
 }
 
-// fixed says whether the attribute is never redacted: what the hook itself
-// says, and identifiers.
-func (a *Attr) fixed() bool {
-	if a.From == "" {
-		return true
-	}
-	if a.Value.Kind != String {
-		return false
-	}
-	for _, key := range identifiers {
-		if a.From == key {
-			return true
+// Redact replaces secrets and, wherever they stand, the values that m masks.
+func (s *Span) Redact(m *redact.Masker) {
+	for i := range s.Attrs {
+		if a := &s.Attrs[i]; a.From == "" {
+			a.Value.Text = m.Hide(a.Value.Text)
 		}
 	}
-	return false
+	s.rewrite(m, 0)
 }
-
-// Redact replaces secrets in keys and values.
-func (s *Span) Redact() { s.rewrite(0) }
 
 // Judged returns a copy of the span with secrets replaced as far as the guard
 // need not see them (hook.md 4.1): the form that leaves the machine by TCP.
 func (s *Span) Judged() *Span {
 	c := *s
 	c.Attrs = append([]Attr(nil), s.Attrs...)
-	c.rewrite(redact.Judged)
+	c.rewrite(redact.NewMasker(nil), redact.Judged)
 	return &c
 }
 
-func (s *Span) rewrite(rules redact.Rules) {
+func (s *Span) rewrite(m *redact.Masker, rules redact.Rules) {
 	renamed := false
 	for i := range s.Attrs {
 		a := &s.Attrs[i]
 		if a.From == "" {
 			continue
 		}
-		if key := rules.Text(a.Key); key != a.Key {
+		if key := m.Clean(a.Key, rules); key != a.Key {
 			a.Key, renamed = key, true
 		}
-		if !a.fixed() {
-			a.redact(rules)
-		}
+		a.rewrite(m, rules)
 	}
 	if renamed {
 		s.distinct()
@@ -66,7 +54,7 @@ func (s *Span) rewrite(rules redact.Rules) {
 // as it is nor cost the guard its question.
 const unreadable = "[REDACTED:error]"
 
-func (a *Attr) redact(rules redact.Rules) {
+func (a *Attr) rewrite(m *redact.Masker, rules redact.Rules) {
 	defer func() {
 		if recover() != nil {
 			a.Value = Value{String, unreadable}
@@ -75,12 +63,30 @@ func (a *Attr) redact(rules redact.Rules) {
 	if event.IsInput(a.From) || event.IsOutput(a.From) {
 		rules |= redact.Tool
 	}
-	switch a.Value.Kind {
-	case String:
-		a.Value.Text = rules.Text(a.Value.Text)
+	switch v := &a.Value; v.Kind {
 	case JSON:
-		a.Value.Text = string(rules.JSON([]byte(a.Value.Text)))
+		v.Text = string(m.JSON([]byte(v.Text), rules))
+	case String:
+		if a.identifies() {
+			v.Text = m.Hide(v.Text)
+		} else {
+			v.Text = m.Clean(v.Text, rules)
+		}
+	default: // a number that was detected is no number any more
+		if text := m.Hide(v.Text); text != v.Text {
+			*v = Value{String, text}
+		}
 	}
+}
+
+// identifies says whether the attribute is a string that is never redacted.
+func (a *Attr) identifies() bool {
+	for _, key := range identifiers {
+		if a.From == key {
+			return true
+		}
+	}
+	return false
 }
 
 // distinct makes keys unique again that redaction has made equal.

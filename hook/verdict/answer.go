@@ -6,6 +6,7 @@ import (
 
 	"github.com/pinta-ai/pinta-agent/hook/event"
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
+	"github.com/pinta-ai/pinta-agent/hook/redact"
 )
 
 // Decision is what the guard decided.
@@ -24,9 +25,6 @@ const (
 	Fault   = "error"
 )
 
-// Redaction is one detected value. It lives in this run's memory only.
-type Redaction struct{ Value, Category string }
-
 // Verdict is the guard's answer. Strings are "" when absent.
 type Verdict struct {
 	Decision     Decision
@@ -38,7 +36,7 @@ type Verdict struct {
 	// Mask says that the answer asked for masking and that Redactions are
 	// sound; otherwise a denied output is withheld.
 	Mask       bool
-	Redactions []Redaction
+	Redactions []redact.Redaction
 }
 
 func open(reason string) *Verdict { return &Verdict{Decision: Allow, FailOpen: reason} }
@@ -89,7 +87,7 @@ func decode(body []byte) *Verdict {
 }
 
 // redactions returns the usable entries, and whether all of them are.
-func redactions(list []byte) (out []Redaction, sound bool) {
+func redactions(list []byte) (out []redact.Redaction, sound bool) {
 	if rawjson.Kind(list) != '[' {
 		return nil, false
 	}
@@ -111,7 +109,7 @@ func redactions(list []byte) (out []Redaction, sound bool) {
 				}
 			}
 		}
-		r := Redaction{text(value), text(category)}
+		r := redact.Redaction{Value: text(value), Category: text(category)}
 		if r.Value == "" || rawjson.Kind(category) != '"' {
 			sound = false
 		}

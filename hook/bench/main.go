@@ -1,0 +1,212 @@
+// Command bench measures whole runs of the hook against an empty Go program
+// that reads stdin, interleaved, so that a busy machine slows all alike. It
+// prints medians and ratios; hook.md 11 says what they may be.
+//
+//	go run ./hook/bench [-n 60] [-rounds 3] -hook PATH -empty PATH [-baseline PATH]
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pinta-ai/pinta-agent/internal/local"
+)
+
+const payload = `{"hook_event_name":"PreToolUse","session_id":"00000000-0000-4000-8000-000000000001","timestamp":"2026-01-02T03:04:05.678Z",` +
+	`"cwd":"/home/user/repo","tool_name":"Bash","tool_input":{"command":"echo out-ok","description":"%s"}}`
+
+func main() {
+	n := flag.Int("n", 60, "runs of each program in a round")
+	rounds := flag.Int("rounds", 3, "rounds; the best counts")
+	hook := flag.String("hook", "", "the hook to measure")
+	empty := flag.String("empty", "", "the empty program")
+	baseline := flag.String("baseline", "", "another hook, to be measured beside it")
+	flag.Parse()
+	if err := run(*n, *rounds, *hook, *empty, *baseline); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// subject is one program in one situation.
+type subject struct {
+	name  string
+	path  string
+	env   []string
+	stdin []byte
+	times []time.Duration
+	peak  int64 // largest resident size, in KiB
+}
+
+func run(n, rounds int, hook, empty, baseline string) error {
+	dir, err := os.MkdirTemp("", "pinta-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	tcp, socket, err := serve(dir)
+	if err != nil {
+		return err
+	}
+	small := fmt.Appendf(nil, payload, "probe")
+	large := fmt.Appendf(nil, payload, strings.Repeat("lorem ipsum dolor sit amet ", 1<<20/27))
+	env := func(home string, vars ...string) []string {
+		home = filepath.Join(dir, home)
+		return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "USERPROFILE=" + home, "SystemRoot=" + os.Getenv("SystemRoot"), "USER=bench"}, vars...)
+	}
+	peers := func(url string) []string {
+		return []string{"PINTA_GUARD_ENDPOINT=" + url + "/guard", "PINTA_GUARD_TIMEOUT_MS=8000", "COPILOT_PLUGIN_OPTION_ENDPOINT=" + url + "/v1/traces"}
+	}
+	subjects := []*subject{{name: "empty program", path: empty, env: env("empty"), stdin: small}}
+	for i, path := range []string{hook, baseline} {
+		if path == "" {
+			continue
+		}
+		who := [...]string{"hook", "baseline"}[i]
+		subjects = append(subjects,
+			&subject{name: who + ", no endpoints", path: path, env: env(who + "0"), stdin: small},
+			&subject{name: who + ", guard and collector, TCP", path: path, env: env(who+"1", peers(tcp)...), stdin: small})
+		if socket != "" {
+			subjects = append(subjects, &subject{name: who + ", guard and collector, socket", path: path, env: env(who+"2", peers(socket)...), stdin: small})
+		}
+	}
+	fmt.Printf("%d rounds of %d interleaved runs, %s/%s, %d CPUs; size of the hook %.2f MiB\n\n", rounds, n, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), sizeOf(hook))
+	if err := compare(subjects, n, rounds); err != nil {
+		return err
+	}
+
+	big := []*subject{{name: "empty program, 1 MiB", path: empty, env: env("empty"), stdin: large}}
+	for i, path := range []string{hook, baseline} {
+		if path != "" {
+			who := [...]string{"hook", "baseline"}[i]
+			big = append(big, &subject{name: who + ", guard and collector, 1 MiB", path: path, env: env(who+"3", peers(tcp)...), stdin: large})
+		}
+	}
+	fmt.Println()
+	if err := compare(big, max(n/3, 5), rounds); err != nil {
+		return err
+	}
+	fmt.Println()
+	return together(subjects, 8, max(n/4, 5))
+}
+
+// serve starts the guard and collector of the bench on loopback and, where
+// there are sockets, on one.
+func serve(dir string) (tcp, socket string, err error) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/guard", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"decision":"ALLOW","reason":null,"userMessage":null,"durationMs":1}`)
+	})
+	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{}`)
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", err
+	}
+	go func() { _ = http.Serve(l, mux) }()
+	path := filepath.Join(dir, "agent.sock")
+	if u, err := net.Listen("unix", path); err == nil && runtime.GOOS != "windows" {
+		go func() { _ = http.Serve(u, mux) }()
+		socket = local.URL(path, "")
+	}
+	return "http://" + l.Addr().String(), socket, nil
+}
+
+func (s *subject) once() error {
+	cmd := exec.Command(s.path)
+	cmd.Env, cmd.Stdin = s.env, bytes.NewReader(s.stdin)
+	start := time.Now()
+	err := cmd.Run()
+	s.times = append(s.times, time.Since(start))
+	if err == nil {
+		s.peak = max(s.peak, peakOf(cmd.ProcessState))
+	}
+	return err
+}
+
+// compare runs the subjects in turn and prints their best round.
+func compare(subjects []*subject, n, rounds int) error {
+	best := make([]time.Duration, len(subjects))
+	ratio := make([]float64, len(subjects))
+	for round := range rounds {
+		for _, s := range subjects {
+			s.times = s.times[:0]
+		}
+		for range n {
+			for _, s := range subjects {
+				if err := s.once(); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+			}
+		}
+		zero := median(subjects[0].times)
+		for i, s := range subjects {
+			m := median(s.times)
+			if r := float64(m) / float64(zero); round == 0 || r < ratio[i] {
+				best[i], ratio[i] = m, r
+			}
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	for i, s := range subjects {
+		fmt.Fprintf(w, "%s\t%.2f ms\t%.2f ×\tpeak %.1f MiB\n", s.name, ms(best[i]), ratio[i], float64(s.peak)/1024)
+	}
+	return w.Flush()
+}
+
+// together runs k of each subject at once and prints how long all took.
+func together(subjects []*subject, k, n int) error {
+	times := make([][]time.Duration, len(subjects))
+	for range n {
+		for i, s := range subjects {
+			var wg sync.WaitGroup
+			start := time.Now()
+			for range k {
+				wg.Go(func() {
+					cmd := exec.Command(s.path)
+					cmd.Env, cmd.Stdin = s.env, bytes.NewReader(s.stdin)
+					_ = cmd.Run()
+				})
+			}
+			wg.Wait()
+			times[i] = append(times[i], time.Since(start))
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	for i, s := range subjects {
+		m := median(times[i])
+		fmt.Fprintf(w, "%s, %d at once\t%.2f ms\t%.2f ×\n", s.name, k, ms(m), float64(m)/float64(median(times[0])))
+	}
+	return w.Flush()
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return d[len(d)/2]
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func sizeOf(path string) float64 {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return float64(fi.Size()) / (1 << 20)
+}
