@@ -156,7 +156,7 @@ func (m *machine) image(e *engine) (data []byte, err error) {
 		want = m.journal.SHA256
 	}
 	registered, _ := e.sys.ReadFile(m.d.Layout.HookBinary, maxImage)
-	if len(registered) > 0 && (want == "" || sumOf(registered) == want) && e.selfTest(m.d.Layout.HookBinary) == nil {
+	if len(registered) > 0 && (want != "" && sumOf(registered) == want || want == "" && e.selfTest(m.d.Layout.HookBinary) == nil) {
 		return registered, nil
 	}
 	for _, sum := range []string{want, m.journal.SHA256} {

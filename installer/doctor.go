@@ -30,13 +30,17 @@ func (d Diagnosis) Broken() bool {
 // keeps right files from working, and runs the registered command with a
 // canary event.
 func Doctor(ctx context.Context, h Host, d Desired) (Diagnosis, error) {
+	return diagnose(ctx, h, d, true)
+}
+
+func diagnose(ctx context.Context, h Host, d Desired, canary bool) (Diagnosis, error) {
 	plan, err := Plan(ctx, h, d)
 	if err != nil {
 		return Diagnosis{}, err
 	}
 	out := Diagnosis{Findings: plan.Findings(), Users: plan.Users, Facts: map[string]Facts{}}
 	out.Findings = append(out.Findings, machineFindings(h, d)...)
-	out.examine(ctx, h, d, plan)
+	out.examine(ctx, h, d, plan, canary)
 	slices.SortStableFunc(out.Findings, func(a, b Finding) int { return rank(a.Severity) - rank(b.Severity) })
 	return out, ctx.Err()
 }
@@ -44,7 +48,7 @@ func Doctor(ctx context.Context, h Host, d Desired) (Diagnosis, error) {
 func rank(s Severity) int { return slices.Index([]Severity{Error, Warning, Notice}, s) }
 
 // examine asks each home, several at a time.
-func (out *Diagnosis) examine(ctx context.Context, h Host, d Desired, plan Changes) {
+func (out *Diagnosis) examine(ctx context.Context, h Host, d Desired, plan Changes, canary bool) {
 	var hosts []Process
 	if h.Hosts != nil {
 		hosts = h.Hosts()
@@ -61,7 +65,7 @@ func (out *Diagnosis) examine(ctx context.Context, h Host, d Desired, plan Chang
 			continue
 		}
 		a := d.Users[n]
-		check := &Check{Hook: d.Layout.HookBinary, Machine: d.Hooks.Machine && d.Layout.PolicyFile() != "", Canary: d.Hooks.User, Now: h.System.Now()}
+		check := &Check{Hook: d.Layout.HookBinary, Machine: d.Hooks.Machine && d.Layout.PolicyFile() != "", Canary: canary && d.Hooks.User, Now: h.System.Now()}
 		for _, p := range hosts {
 			if p.UID == a.UID && len(check.Hosts) < 1000 {
 				check.Hosts = append(check.Hosts, p)

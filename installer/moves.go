@@ -17,13 +17,13 @@ type Process struct {
 	Started time.Time
 }
 
-// moved notes that the hook is registered at another path than the last time.
+// moved notes, with the next full second, that the hook is registered at another path than the last time.
 // A host that was started before read the old one and goes on using it.
 func (m *machine) moved() {
 	now, to := m.e.sys.Now(), m.d.Layout.HookBinary
 	m.journal.Moves = slices.DeleteFunc(m.journal.Moves, func(v move) bool { return v.From == to })
 	if from := m.journal.Hook; from != "" && from != to && filepath.IsAbs(from) && len(m.journal.Moves) < maxMoves {
-		m.journal.Moves = append(m.journal.Moves, move{from, now.UTC().Truncate(time.Second)})
+		m.journal.Moves = append(m.journal.Moves, move{from, now.UTC().Truncate(time.Second).Add(time.Second)})
 	}
 }
 

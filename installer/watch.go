@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,8 +55,13 @@ type WatchOptions struct {
 	Desired func(ctx context.Context) (Desired, error)
 	// Repaired is called for each repair, tried or put off. Not concurrently.
 	Repaired func(Repair)
-	// Audited is called after each run with its outcome. Not concurrently.
+	// Audited is called after each run with its outcome; Users holds every
+	// home's last state. Not concurrently.
 	Audited func(Changes, error)
+	// Found is called with everything that is reported rather than repaired
+	// (shadowed, duplicated, skipped), when that list has changed. Not
+	// concurrently.
+	Found func([]Finding)
 	// Trigger asks for a run at once, for example after a new configuration.
 	Trigger <-chan struct{}
 	// AuditEvery overrides the interval of the audit.
@@ -68,7 +74,7 @@ func Watch(ctx context.Context, h Host, o WatchOptions) error {
 	if o.AuditEvery == 0 {
 		o.AuditEvery = auditEvery
 	}
-	w := &watcher{h: h, o: o, kick: make(chan struct{}, 1), dirty: map[string]bool{}, homes: map[string]context.CancelFunc{}, quiet: quiet{}}
+	w := &watcher{h: h, o: o, kick: make(chan struct{}, 1), dirty: map[string]bool{}, homes: map[string]context.CancelFunc{}, quiet: quiet{}, known: map[string]homeState{}}
 	defer w.wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,6 +118,13 @@ type watcher struct {
 	dirty map[string]bool               // whose homes changed since the last look
 	homes map[string]context.CancelFunc // running watches by what they watch
 	quiet quiet
+	known map[string]homeState // last state and findings, by userKey; "" is the machine
+	told  []Finding
+}
+
+type homeState struct {
+	users    []UserState
+	findings []Finding
 }
 
 // run is one look at everything, or at the machine and the homes that changed.
@@ -150,6 +163,7 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 	if held {
 		next = w.quiet.next(now)
 	}
+	defer w.examine(ctx, d, whole)
 	if !todo {
 		w.audited(plan, nil)
 		return next
@@ -171,9 +185,54 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 	return next
 }
 
+// audited keeps each home's last state and tells the outcome.
 func (w *watcher) audited(c Changes, err error) {
+	if err == nil {
+		for _, a := range c.d.Users {
+			k := w.known[userKey(a)]
+			k.users = slices.DeleteFunc(slices.Clone(c.Users), func(u UserState) bool { return u.Name != a.Name })
+			w.known[userKey(a)] = k
+		}
+		if c.Partial {
+			c.Users = nil
+			for _, key := range slices.Sorted(maps.Keys(w.known)) {
+				c.Users = append(c.Users, w.known[key].users...)
+			}
+		}
+	}
 	if w.o.Audited != nil {
 		w.o.Audited(c, err)
+	}
+}
+
+// examine looks for what is reported rather than repaired, without running
+// anything.
+func (w *watcher) examine(ctx context.Context, d Desired, whole bool) {
+	if w.o.Found == nil || ctx.Err() != nil {
+		return
+	}
+	d.hold = nil
+	diagnosis, err := diagnose(ctx, w.h, d, false)
+	if err != nil {
+		return
+	}
+	if whole {
+		w.known = map[string]homeState{}
+	}
+	for _, a := range d.Users {
+		k := w.known[userKey(a)]
+		k.users = slices.DeleteFunc(slices.Clone(diagnosis.Users), func(u UserState) bool { return u.Name != a.Name })
+		k.findings = slices.DeleteFunc(slices.Clone(diagnosis.Findings), func(f Finding) bool { return f.User != a.Name || f.Fixable })
+		w.known[userKey(a)] = k
+	}
+	w.known[""] = homeState{findings: slices.DeleteFunc(diagnosis.Findings, func(f Finding) bool { return f.User != "" || f.Fixable || !whole && f.ID == "users.none" })}
+	var all []Finding
+	for _, key := range slices.Sorted(maps.Keys(w.known)) {
+		all = append(all, w.known[key].findings...)
+	}
+	if !slices.Equal(all, w.told) {
+		w.told = all
+		w.o.Found(slices.Clone(all))
 	}
 }
 
@@ -244,8 +303,8 @@ func (w *watcher) changed(user string) {
 	}
 }
 
-// paths is what to watch: folders, and in each the names that matter. The
-// folders need not exist.
+// paths is what to watch: folders, and in each the names that matter, or nil
+// for all. The folders need not exist.
 type paths map[string][]string
 
 func (p paths) key() string {
@@ -289,6 +348,8 @@ func watchHome(ctx context.Context, r HomeRequest, changed func()) error {
 	}
 	p.add(top, filepath.Join(r.Home, "hooks", hookFileName))
 	p.add(top, filepath.Join(r.Home, envFileName))
+	p.add(top, filepath.Join(r.Home, "settings.json"))
+	p[filepath.Join(r.Home, "hooks")] = nil // every name: another registration counts too
 	return watchPaths(ctx, p, changed)
 }
 
@@ -343,7 +404,7 @@ func watchPaths(ctx context.Context, p paths, changed func()) error {
 				n.Remove(e.Name)
 				delete(watched, e.Name)
 			}
-			if self || slices.Contains(p[dir], name) {
+			if names, ok := p[dir]; self || ok && names == nil || slices.Contains(names, name) {
 				for arm() { // a folder that appeared may hold another by now
 				}
 				changed()
