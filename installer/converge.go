@@ -166,7 +166,7 @@ func (it Item) attr(i Info) Kind {
 	case it.UID >= 0 && i.UID >= 0 && i.UID != it.UID:
 		return WrongOwner
 	case i.UID >= 0 && i.Perm != it.Perm.Perm(): // no owner: no mode bits that mean anything either
-		if it.Perm&0o111 != 0 && i.Perm&0o111 != it.Perm&0o111 {
+		if it.Perm&0o111&^i.Perm != 0 {
 			return NotExecutable
 		}
 		return WrongMode

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -202,12 +201,11 @@ func commandsIn(content []byte) []command {
 	return out
 }
 
-// namesOtherHook says that a file of ours registers another path than want's.
+// namesOtherHook says that a file of ours registers another path than hook.
 func namesOtherHook(content []byte, hook string) bool {
-	cs := commandsIn(content)
-	posix, ps := POSIX(hook), PowerShell(hook)
-	for _, c := range cs {
-		if !strings.Contains(c.Text, posix) && !strings.Contains(c.Text, ps) && strings.Contains(c.Text, path.Base(strings.ReplaceAll(hook, `\`, "/"))) {
+	posix, ps := posixQuote(hook), psQuote(hook)
+	for _, c := range commandsIn(content) {
+		if strings.Contains(c.Text, "pinta-hook") && !strings.Contains(c.Text, posix) && !strings.Contains(c.Text, ps) {
 			return true
 		}
 	}

@@ -33,20 +33,22 @@ const (
 
 // POSIX returns the launcher for bash (3.2 too), dash, zsh and any other
 // POSIX shell. A path with a NUL byte can't exist, so there is no error.
-func POSIX(path string) string {
-	return "p='" + strings.ReplaceAll(path, "'", `'\''`) + "'" + posixStart
-}
+func POSIX(path string) string { return "p=" + posixQuote(path) + posixStart }
+
+func posixQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // psQuotes are what PowerShell takes for a single quote: doubling any of them
 // inside a single-quoted string makes it literal.
 var psQuotes = strings.NewReplacer("'", "''", "\u2018", "\u2018\u2018", "\u2019", "\u2019\u2019",
 	"\u201a", "\u201a\u201a", "\u201b", "\u201b\u201b")
 
+func psQuote(s string) string { return "'" + psQuotes.Replace(s) + "'" }
+
 // PowerShell returns the launcher for Windows PowerShell 5.1 and pwsh 7, in
 // Constrained Language Mode too: cmdlets and operators only. Warnings go by
 // Write-Error, the one stream that powershell.exe doesn't print on stdout.
 func PowerShell(path string) string {
-	return `$p = '` + psQuotes.Replace(path) + `'; $w = ''; ` +
+	return `$p = ` + psQuote(path) + `; $w = ''; ` +
 		`try { if (Test-Path -LiteralPath $p -PathType Leaf) { ` +
 		`$LASTEXITCODE = 0; try { & $p } catch { $w = ' could not start' }; ` +
 		`if ($w -eq '' -and $LASTEXITCODE -ne 0) { $w = ' failed with status ' + $LASTEXITCODE } ` +
