@@ -17,7 +17,7 @@ func Append(path string, line []byte, perm os.FileMode) error {
 		return err
 	}
 	if fi.Mode().Perm()&^perm != 0 {
-		f.Chmod(fi.Mode().Perm() & perm) // a file of another account keeps its mode, and is still ours to append to
+		chmod(f, fi.Mode().Perm()&perm) // a file of another account keeps its mode, and is still ours to append to
 	}
 	buf := make([]byte, 0, len(line)+2)
 	if size := fi.Size(); size > 0 {
@@ -71,5 +71,5 @@ func Remove(path string) error {
 	if _, err := step(OpRemove, path, nil); err != nil {
 		return err
 	}
-	return os.Remove(path)
+	return persist(func() error { return os.Remove(path) })
 }

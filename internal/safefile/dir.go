@@ -140,7 +140,7 @@ func (d *Dir) Rename(from, to string) error {
 	if _, err := step(OpRename, filepath.Join(d.path, to), nil); err != nil {
 		return err
 	}
-	if err := d.root.Rename(from, to); err != nil {
+	if err := (rootPlace{d}).rename(from, to, false); err != nil {
 		return err
 	}
 	return rootPlace{d}.sync()
@@ -154,7 +154,7 @@ func (d *Dir) Remove(name string) error {
 	if _, err := step(OpRemove, filepath.Join(d.path, name), nil); err != nil {
 		return err
 	}
-	if err := d.root.Remove(name); err != nil {
+	if err := persist(func() error { return d.root.Remove(name) }); err != nil {
 		return err
 	}
 	return rootPlace{d}.sync()
@@ -218,7 +218,9 @@ func (p rootPlace) open(name string, flag int, perm os.FileMode) (*os.File, erro
 }
 func (p rootPlace) lstat(name string) (fs.FileInfo, error) { return p.d.root.Lstat(name) }
 func (p rootPlace) remove(name string) error               { return p.d.root.Remove(name) }
-func (p rootPlace) rename(from, to string, _ bool) error   { return p.d.root.Rename(from, to) }
+func (p rootPlace) rename(from, to string, _ bool) error {
+	return persist(func() error { return p.d.root.Rename(from, to) })
+}
 func (p rootPlace) names() ([]string, error) {
 	f, err := p.d.root.Open(".")
 	if err != nil {

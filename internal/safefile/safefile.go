@@ -126,7 +126,7 @@ func (p pathPlace) rename(from, to string, volatile bool) error {
 	if volatile {
 		return swap(from, to)
 	}
-	return os.Rename(from, to)
+	return persist(func() error { return os.Rename(from, to) })
 }
 func (p pathPlace) remove(name string) error { return os.Remove(filepath.Join(p.path, name)) }
 func (p pathPlace) names() ([]string, error) {
@@ -280,7 +280,7 @@ func setAttr(f *os.File, a Attr) error {
 	if _, err := step(OpChmod, f.Name(), nil); err != nil {
 		return err
 	}
-	return f.Chmod(a.Perm)
+	return chmod(f, a.Perm)
 }
 
 func write(f *os.File, data []byte) error {

@@ -4,4 +4,4 @@ package safefile
 
 import "os"
 
-func swap(from, to string) error { return os.Rename(from, to) }
+func swap(from, to string) error { return persist(func() error { return os.Rename(from, to) }) }

@@ -27,6 +27,10 @@ func sysInfo(fi fs.FileInfo) (uid, gid int, links uint64, ok bool) {
 
 func chown(f *os.File, uid, gid int) error { return f.Chown(uid, gid) }
 
+func chmod(f *os.File, perm os.FileMode) error { return f.Chmod(perm) }
+
+func persist(op func() error) error { return op() }
+
 // syncDir makes a rename durable. Some file systems know no fsync of a directory: then there is nothing to be had.
 func syncDir(f *os.File) error {
 	err := f.Sync()

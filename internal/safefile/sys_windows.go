@@ -1,6 +1,7 @@
 package safefile
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"time"
@@ -16,7 +17,21 @@ const (
 
 func sysInfo(fs.FileInfo) (uid, gid int, links uint64, ok bool) { return -1, -1, 0, false }
 
-func chown(*os.File, int, int) error { return nil } // ownership is the directory's ACL
+// Owner and mode are the directory's ACL.
+func chown(*os.File, int, int) error { return nil }
+
+func chmod(*os.File, os.FileMode) error { return nil }
+
+// persist repeats a rename or removal that fails because a reader, a virus scanner or an indexer has the file open just now.
+func persist(op func() error) (err error) {
+	for range 25 {
+		if err = op(); !errors.Is(err, windows.ERROR_SHARING_VIOLATION) && !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+			return err
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return err
+}
 
 func syncDir(*os.File) error { return nil } // NTFS journals renames; a directory handle can't be flushed
 
