@@ -148,14 +148,28 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Has says whether a finding is of a selection.
-func (s *Set) Has(sel Selection, f Finding) bool {
-	for _, i := range s.names[f.Detector] {
-		if sel[i] {
-			return true
+// All is the selection of every detector.
+func (s *Set) All() Selection {
+	sel := make(Selection, len(s.list))
+	for i := range sel {
+		sel[i] = true
+	}
+	return sel
+}
+
+// Has says whether any of the names (an id, a category) is of a selection. A
+// name that no detector has, a marker of another program's, is of every
+// selection that is not a choice.
+func (s *Set) Has(sel Selection, names ...string) bool {
+	known := false
+	for _, n := range names {
+		for _, i := range s.names[n] {
+			if known = true; sel[i] {
+				return true
+			}
 		}
 	}
-	return false
+	return !known && !slices.Contains(sel, false)
 }
 
 // MaxFindings bounds what one scan returns.

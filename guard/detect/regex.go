@@ -3,7 +3,6 @@ package detect
 import (
 	"regexp"
 	"regexp/syntax"
-	"sort"
 	"strings"
 	"sync"
 
@@ -31,12 +30,7 @@ type branch struct {
 	dfa *dfa
 }
 
-const (
-	maxWords  = 64      // literals a branch
-	telling   = 6       // a literal longer than this is no better, the first wins
-	maxWindow = 1 << 16 // bytes that one open-ended match may take
-	unbounded = 1 << 30
-)
+const maxWindow = 1 << 16 // bytes that one open-ended match may take
 
 func newPattern(source string) (*pattern, error) {
 	tree, err := syntax.Parse(source, syntax.Perl)
@@ -44,13 +38,12 @@ func newPattern(source string) (*pattern, error) {
 		return nil, err
 	}
 	p := &pattern{source: source}
-	for _, alternative := range alternatives(tree) {
-		b, ok := newBranch(alternative)
-		if !ok { // no literal: the automaton has to try every offset
+	for _, b := range literal.Branches(tree) {
+		if len(b.Words) == 0 { // the automaton has to try every offset
 			p.branches = []branch{{tail: tree}}
 			break
 		}
-		p.branches = append(p.branches, branch{words: b.words, before: b.before, tail: b.tail})
+		p.branches = append(p.branches, branch{words: b.Words, before: b.Before, tail: b.Tail})
 	}
 	return p, nil
 }
@@ -58,203 +51,6 @@ func newPattern(source string) (*pattern, error) {
 func (p *pattern) compiled() *regexp.Regexp {
 	p.once.Do(func() { p.re = regexp.MustCompile(p.source) })
 	return p.re
-}
-
-// alternatives splits a top-level alternation.
-func alternatives(tree *syntax.Regexp) []*syntax.Regexp {
-	if tree.Op == syntax.OpAlternate {
-		return tree.Sub
-	}
-	return []*syntax.Regexp{tree}
-}
-
-// flat lists the elements of a concatenation, groups opened.
-func flat(tree *syntax.Regexp, list []*syntax.Regexp) []*syntax.Regexp {
-	switch tree.Op {
-	case syntax.OpCapture:
-		return flat(tree.Sub[0], list)
-	case syntax.OpConcat:
-		for _, sub := range tree.Sub {
-			list = flat(sub, list)
-		}
-		return list
-	}
-	return append(list, tree)
-}
-
-// newBranch picks the element of the concatenation whose literals tell most.
-func newBranch(tree *syntax.Regexp) (b *branch, ok bool) {
-	elements := flat(tree, nil)
-	before, best := 0, 1
-	for i, element := range elements {
-		if set := sequence(elements[i:]); min(set.least(), telling) > best {
-			best = min(set.least(), telling)
-			b = &branch{words: set.words, before: before,
-				tail: &syntax.Regexp{Op: syntax.OpConcat, Flags: tree.Flags, Sub: elements[i:]}}
-		}
-		if before = before + longest(element); before >= maxWindow {
-			break
-		}
-	}
-	return b, b != nil
-}
-
-// words are the beginnings that a match of a part can have, folded; exact says
-// that each is a whole match.
-type words struct {
-	words []string
-	exact bool
-}
-
-func (w words) least() int {
-	if len(w.words) == 0 {
-		return 0
-	}
-	least := len(w.words[0])
-	for _, s := range w.words {
-		least = min(least, len(s))
-	}
-	return least
-}
-
-var anything = words{words: []string{""}}
-
-func sequence(list []*syntax.Regexp) words {
-	all := words{words: []string{""}, exact: true}
-	for _, element := range list {
-		next := beginnings(element)
-		if len(all.words)*len(next.words) > maxWords || all.least() > 24 {
-			all.exact = false
-			return all
-		}
-		crossed := make([]string, 0, len(all.words)*len(next.words))
-		for _, a := range all.words {
-			for _, b := range next.words {
-				crossed = append(crossed, a+b)
-			}
-		}
-		all.words = distinct(crossed)
-		if !next.exact {
-			all.exact = false
-			return all
-		}
-	}
-	return all
-}
-
-func beginnings(e *syntax.Regexp) words {
-	switch e.Op {
-	case syntax.OpLiteral:
-		for _, r := range e.Rune {
-			if r >= 0x80 && e.Flags&syntax.FoldCase != 0 {
-				return anything
-			}
-		}
-		return words{words: []string{folded(string(e.Rune))}, exact: true}
-	case syntax.OpCharClass:
-		var set []string
-		for i := 0; i < len(e.Rune); i += 2 {
-			if e.Rune[i+1] >= 0x80 && e.Rune[i] != e.Rune[i+1] || e.Rune[i+1]-e.Rune[i] > 20 {
-				return anything
-			}
-			for r := e.Rune[i]; r <= e.Rune[i+1]; r++ {
-				if r < 0x80 { // 'K' and 'ſ' come into a class by case folding only
-					set = append(set, folded(string(r)))
-				}
-			}
-		}
-		if set = distinct(set); len(set) == 0 || len(set) > 12 {
-			return anything
-		}
-		return words{words: set, exact: true}
-	case syntax.OpCapture, syntax.OpConcat:
-		return sequence(e.Sub)
-	case syntax.OpAlternate:
-		all := words{exact: true}
-		for _, sub := range e.Sub {
-			one := beginnings(sub)
-			all.words = append(all.words, one.words...)
-			all.exact = all.exact && one.exact
-		}
-		if all.words = distinct(all.words); len(all.words) > maxWords {
-			return anything
-		}
-		return all
-	case syntax.OpQuest:
-		one := beginnings(e.Sub[0])
-		return words{words: distinct(append([]string{""}, one.words...)), exact: one.exact}
-	case syntax.OpPlus:
-		return words{words: beginnings(e.Sub[0]).words}
-	case syntax.OpRepeat:
-		if e.Min == 0 {
-			return anything
-		}
-		times := make([]*syntax.Regexp, min(e.Min, 8))
-		for i := range times {
-			times[i] = e.Sub[0]
-		}
-		all := sequence(times)
-		all.exact = all.exact && e.Min == e.Max && e.Min == len(times)
-		return all
-	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText,
-		syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
-		return words{words: []string{""}, exact: true}
-	}
-	return anything
-}
-
-// longest is the greatest length of a match in bytes, unbounded if there is none.
-func longest(e *syntax.Regexp) int {
-	switch e.Op {
-	case syntax.OpLiteral:
-		n := len(string(e.Rune))
-		if e.Flags&syntax.FoldCase != 0 {
-			n = 4 * len(e.Rune)
-		}
-		return n
-	case syntax.OpCharClass:
-		if n := len(e.Rune); n > 0 && e.Rune[n-1] >= 0x80 {
-			return 4
-		}
-		return 1
-	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		return 4
-	case syntax.OpStar, syntax.OpPlus:
-		return unbounded
-	case syntax.OpRepeat:
-		if e.Max < 0 {
-			return unbounded
-		}
-		return min(unbounded, e.Max*longest(e.Sub[0]))
-	}
-	n := 0
-	for _, sub := range e.Sub {
-		if e.Op == syntax.OpAlternate {
-			n = max(n, longest(sub))
-		} else {
-			n = min(unbounded, n+longest(sub))
-		}
-	}
-	return n
-}
-
-func folded(s string) string {
-	b := []byte(s)
-	for i := range b {
-		b[i] = literal.Fold(b[i])
-	}
-	return string(b)
-}
-
-func distinct(list []string) []string {
-	sort.Strings(list)
-	out := list[:0]
-	for i, s := range list {
-		if i == 0 || s != list[i-1] {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // implies says whether each word holds one of the keywords.

@@ -1,0 +1,24 @@
+// Package guard decides on tool calls and tool outputs by a signed config's
+// rules: it reads policies, compiles them, and answers the hook's question over
+// HTTP. It fetches and verifies no config (that is sync/device), and it keeps
+// nothing of what it judges but rule, category and a masked excerpt.
+//
+// # Prefilter
+//
+// A config of hundreds of rules is judged quickly because most rules are never
+// evaluated. When a rule is compiled, the strings that must occur wherever its
+// condition is true are derived from the CEL expression: the constants of ==,
+// in, contains, startsWith and endsWith, the literals that a regular expression
+// of matches can't do without, joined by the expression's own && and ||. What
+// says nothing (a negation, a number, a call of anything else) needs nothing.
+// All literals of all rules form one Aho–Corasick automaton (guard/literal). A
+// question costs one pass of it over everything that a condition can read: the
+// input's strings, the output, the parsed words of the commands, the paths and
+// the names; then only rules whose needs are met are evaluated, deny first.
+// Case is ignored there, so a filter may let too much through, never too
+// little. A rule that needs nothing is evaluated always, and for more than
+// 64 KiB only if it says slow: true.
+//
+// Detectors run when a rule that got that far asks for them, once for all of
+// them (guard/detect has its own pass).
+package guard

@@ -1,0 +1,142 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pinta-ai/pinta-agent/hook/rawjson"
+	"github.com/pinta-ai/pinta-agent/hook/redact"
+)
+
+// breaker keeps a failing remote tier from costing every call its budget. It
+// never touches the local tier: an open breaker leaves the local answer.
+type breaker struct {
+	mu    sync.Mutex
+	fails int
+	until time.Time
+}
+
+const (
+	breakerFails = 3
+	breakerRest  = 30 * time.Second
+)
+
+func (b *breaker) open(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Before(b.until)
+}
+
+func (b *breaker) note(ok bool, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ok {
+		b.fails = 0
+		return
+	}
+	if b.fails++; b.fails >= breakerFails {
+		b.fails, b.until = 0, now.Add(breakerRest)
+	}
+}
+
+func (b *breaker) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fails, b.until = 0, time.Time{}
+}
+
+const maxRemoteAnswer = 1 << 20
+
+// ask puts the question to the remote tier within what is left of the budget.
+// Only DENY and ALLOW of a good answer replace the local decision; any failure
+// leaves it.
+func (e *Engine) ask(ctx context.Context, st *state, span []byte, a *Answer, v *Verdict) {
+	now := e.opt.Clock()
+	if e.opt.HTTP == nil || span == nil || e.remote.open(now) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(st.Remote.TimeoutMs)*time.Millisecond)
+	defer cancel()
+	body, err := judged(span)
+	if err != nil {
+		return
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, st.Remote.Endpoint, bytes.NewReader(body))
+	if err != nil {
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := *e.opt.HTTP
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := exchange(&client, req)
+	e.remote.note(err == nil, e.opt.Clock())
+	if err != nil {
+		e.opt.Log.Warn("the remote guard gave no answer", "cause", err.Error())
+		return
+	}
+	v.Remote = true
+	switch answer.Decision {
+	case "DENY":
+		a.Decision, a.Reason, a.UserMessage = "DENY", answer.Reason, answer.UserMessage
+		if a.Reason == "" {
+			a.Reason = v.Rule
+		}
+		v.Rule, v.Message = a.Reason, a.UserMessage
+	case "ALLOW":
+		a.Decision, a.Reason, a.UserMessage = "ALLOW", "", ""
+	}
+}
+
+type remoteAnswer struct {
+	Decision    string `json:"decision"`
+	Reason      string `json:"reason"`
+	UserMessage string `json:"userMessage"`
+}
+
+func exchange(client *http.Client, req *http.Request) (*remoteAnswer, error) {
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxRemoteAnswer))
+	if err != nil {
+		return nil, err
+	}
+	var a remoteAnswer
+	if resp.StatusCode != http.StatusOK {
+		return nil, errStatus(resp.StatusCode)
+	}
+	if err := json.Unmarshal(data, &a); err != nil {
+		return nil, err
+	}
+	switch a.Decision {
+	case "DENY", "ALLOW", "REVIEW":
+		return &a, nil
+	}
+	return nil, errNoDecision
+}
+
+type errStatus int
+
+func (s errStatus) Error() string { return "status " + http.StatusText(int(s)) }
+
+type noDecision struct{}
+
+func (noDecision) Error() string { return "the answer holds no decision" }
+
+var errNoDecision error = noDecision{}
+
+// judged is the span as hook.md 4.1 prescribes it for TCP: every string value
+// of the span's attributes redacted, so that nothing secret leaves the machine.
+func judged(span []byte) ([]byte, error) {
+	if !rawjson.Depth(span, maxInputDepth) {
+		return nil, errNoSpan
+	}
+	return redact.JudgedJSON(span), nil
+}

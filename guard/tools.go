@@ -1,0 +1,97 @@
+package guard
+
+import "strings"
+
+// canonical maps every host's own tool names to what they do (host.md): the
+// runtime's, Claude's as PascalCase events carry them, and VS Code's.
+var canonical = map[string]string{
+	"bash": "shell", "Bash": "shell", "powershell": "shell", "PowerShell": "shell", "run_in_terminal": "shell", "runInTerminal": "shell",
+	"write_bash": "shell", "write_powershell": "shell", "local_shell": "shell", "shell": "shell", "run_terminal_cmd": "shell",
+	"exec_command": "shell", "send_to_terminal": "shell",
+
+	"view": "read", "Read": "read", "read_file": "read", "readFile": "read", "NotebookRead": "read", "read_notebook_cell_output": "read",
+	"list_dir": "read", "listDirectory": "read", "LS": "read", "view_image": "read", "copilot_getNotebookSummary": "read",
+
+	"create": "write", "edit": "write", "Write": "write", "Edit": "write", "MultiEdit": "write", "NotebookEdit": "write", "str_replace": "write",
+	"str_replace_editor": "write", "insert": "write", "apply_patch": "write", "applyPatch": "write", "create_file": "write", "createFile": "write",
+	"insert_edit_into_file": "write", "replace_string_in_file": "write", "multi_replace_string_in_file": "write", "edit_file": "write",
+	"edit_files": "write", "editFiles": "write", "create_directory": "write", "edit_notebook_file": "write", "create_new_jupyter_notebook": "write", "write": "write",
+
+	"grep": "search", "Grep": "search", "glob": "search", "Glob": "search", "rg": "search", "grep_search": "search", "file_search": "search",
+	"semantic_search": "search", "textSearch": "search", "fileSearch": "search", "codebase": "search", "search": "search", "test_search": "search",
+
+	"web_fetch": "fetch", "WebFetch": "fetch", "web_search": "fetch", "WebSearch": "fetch", "fetch_webpage": "fetch", "fetch": "fetch",
+	"open_simple_browser": "fetch", "github_repo": "fetch",
+
+	"task": "agent", "Task": "agent", "Agent": "agent", "runSubagent": "agent", "run_subagent": "agent", "agent": "agent",
+}
+
+// powershellTools run their text in PowerShell.
+var powershellTools = map[string]bool{"powershell": true, "PowerShell": true, "write_powershell": true}
+
+// canonicalTool is the tool name that rules use. An MCP tool comes as
+// server-tool, server/tool or mcp__server__tool; where a name could be cut in
+// several places, the names that the rules mention decide, else the last hyphen.
+func canonicalTool(host string, mentioned []string) string {
+	if c, ok := canonical[host]; ok {
+		return c
+	}
+	for _, m := range mentioned {
+		server, tool, ok := strings.Cut(m[len("mcp:"):], "/")
+		if !ok || server == "*" {
+			continue
+		}
+		for _, form := range [...]string{server + "/" + tool, server + "-" + tool, "mcp__" + server + "__" + tool, "mcp_" + server + "_" + tool} {
+			if host == form {
+				return m
+			}
+		}
+		for _, form := range [...]string{server + "/", server + "-", "mcp__" + server + "__", "mcp_" + server + "_"} {
+			if rest, ok := strings.CutPrefix(host, form); ok && tool == "*" && rest != "" {
+				return "mcp:" + server + "/" + rest
+			}
+		}
+	}
+	if rest, ok := strings.CutPrefix(host, "mcp__"); ok {
+		if server, tool, ok := strings.Cut(rest, "__"); ok {
+			return "mcp:" + server + "/" + tool
+		}
+	}
+	if rest, ok := strings.CutPrefix(host, "mcp_"); ok {
+		if server, tool, ok := strings.Cut(rest, "_"); ok {
+			return "mcp:" + server + "/" + tool
+		}
+	}
+	if server, tool, ok := strings.Cut(host, "/"); ok && server != "" && tool != "" {
+		return "mcp:" + server + "/" + tool
+	}
+	if i := strings.LastIndexByte(host, '-'); i > 0 && i+1 < len(host) {
+		return "mcp:" + host[:i] + "/" + host[i+1:]
+	}
+	return host
+}
+
+// toolSet is the tools of a rule: canonical names, exact host names,
+// mcp:SERVER/TOOL with * for either part. Empty is every tool.
+type toolSet []string
+
+func newToolSet(names []string) toolSet { return toolSet(names) }
+
+func (s toolSet) has(tool, host string) bool {
+	if len(s) == 0 {
+		return true
+	}
+	for _, n := range s {
+		if n == tool || n == host {
+			return true
+		}
+		if pattern, ok := strings.CutPrefix(n, "mcp:"); ok && strings.HasPrefix(tool, "mcp:") {
+			server, name, _ := strings.Cut(pattern, "/")
+			isServer, isName, _ := strings.Cut(tool[len("mcp:"):], "/")
+			if (server == "*" || server == isServer) && (name == "*" || name == "" || name == isName) {
+				return true
+			}
+		}
+	}
+	return false
+}
