@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ func saved(at time.Time, id string, n int) string {
 
 // collector is a Send that checks each body and remembers the ids, in order.
 type collector struct {
+	mu     sync.Mutex
 	t      testing.TB
 	ids    []string
 	bodies []int
@@ -36,6 +38,8 @@ type collector struct {
 }
 
 func (c *collector) send(body []byte) (Outcome, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.bodies = append(c.bodies, len(body))
 	if len(body) > maxBody {
 		c.t.Errorf("a body of %d bytes", len(body))
@@ -66,6 +70,12 @@ func (c *collector) send(body []byte) (Outcome, error) {
 		c.ids = append(c.ids, ids...)
 	}
 	return out, err
+}
+
+func (c *collector) delivered() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.ids)
 }
 
 func (c *collector) flush(dir string) Stats {
