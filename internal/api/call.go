@@ -99,9 +99,10 @@ func (k DeviceClaims) inBounds() bool {
 		k.Iat > 0 && k.Exp > k.Iat && k.Exp <= k.Iat+life
 }
 
-// Verify checks the call by the device's key, in this order: signature, audience, time, request. Errors: ErrSignature,
-// ErrAudience, ErrClock, ErrMismatch. That its jti is new is the caller's to check.
-func (c *Call) Verify(pub ed25519.PublicKey, audience string, now time.Time, r *http.Request, body []byte) error {
+// Verify checks the call by the device's key, in this order: signature, audience, time. Errors: ErrSignature,
+// ErrAudience, ErrClock. It needs no body, so that a stranger's isn't read; Match is due when the body is there. That the
+// jti is new is the caller's to check.
+func (c *Call) Verify(pub ed25519.PublicKey, audience string, now time.Time) error {
 	if _, err := c.jws.Verify(pub); err != nil {
 		return fmt.Errorf("%s: %w", KindDevice, ErrSignature)
 	}
@@ -110,7 +111,13 @@ func (c *Call) Verify(pub ed25519.PublicKey, audience string, now time.Time, r *
 		return fmt.Errorf("%s: %w", KindDevice, ErrAudience)
 	case now.Unix() >= k.Exp || k.Iat > now.Add(CallAhead).Unix():
 		return fmt.Errorf("%s: %w", KindDevice, ErrClock)
-	case k.Req != RequestHash(r.Method, r.URL.RequestURI(), body):
+	}
+	return nil
+}
+
+// Match checks that the call was made for this request: ErrMismatch if not.
+func (c *Call) Match(r *http.Request, body []byte) error {
+	if c.Claims.Req != RequestHash(r.Method, r.URL.RequestURI(), body) {
 		return fmt.Errorf("%s: %w", KindDevice, ErrMismatch)
 	}
 	return nil

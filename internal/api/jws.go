@@ -287,3 +287,23 @@ func decode(payload []byte, d Document) error {
 	}
 	return nil
 }
+
+// VerifyRotation checks a rotation document by the key that it offers: the sender holds that key.
+func VerifyRotation(doc string) (*KeyRotation, ed25519.PublicKey, error) {
+	j, err := parseCompact(doc, KindRotate, MaxStatement)
+	if err != nil {
+		return nil, nil, err
+	}
+	var r KeyRotation
+	if err := decode(j.UnsafePayloadWithoutVerification(), &r); err != nil {
+		return nil, nil, err
+	}
+	pub, err := DecodeKey(r.PublicKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := j.Verify(pub); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", KindRotate, ErrSignature)
+	}
+	return &r, pub, nil
+}

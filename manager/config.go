@@ -1,0 +1,235 @@
+package manager
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/pinta-ai/pinta-agent/internal/api"
+	"github.com/pinta-ai/pinta-agent/manager/store"
+)
+
+// GetDeviceConfig implements GET /device/config. The group is looked up again after the wait: a device may have been moved
+// or retired meanwhile.
+func (s deviceSurface) GetDeviceConfig(w http.ResponseWriter, r *http.Request, c deviceCaller, params api.GetDeviceConfigParams) {
+	conf := s.hub.config(c.group)
+	if conf != nil && conf.ETag == params.IfNoneMatch && params.Wait > 0 {
+		if s.hub.held.Load() >= maxHeld {
+			busy(30 * time.Second).Write(w)
+			return
+		}
+		if s.hub.wait(c.id, conf, time.Duration(params.Wait)*time.Second, r.Context().Done()) {
+			ending().Write(w)
+			return
+		}
+		if r.Context().Err() != nil {
+			return
+		}
+		d, err := s.device(r.Context(), c.id)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		if d.State == api.DeviceStateRetired {
+			p := api.NewProblem(api.ProblemCodeDeviceRetired, "")
+			p.Statement = d.Retirement
+			p.Write(w)
+			return
+		}
+		conf = s.hub.config(d.Group)
+	}
+	if conf == nil {
+		s.fail(w, r, fmt.Errorf("group of device %s has no config", c.id))
+		return
+	}
+	w.Header().Set("ETag", conf.ETag)
+	if conf.Override != "" && s.opt.Now().Before(conf.OverEnds) {
+		w.Header().Set("Pinta-Override", conf.Override)
+	}
+	if conf.ETag == params.IfNoneMatch {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	document(w, http.StatusOK, conf.JWS)
+}
+
+func (m *Manager) device(ctx context.Context, id string) (d deviceRecord, err error) {
+	err = m.view(ctx, func(tx store.Tx) (err error) {
+		d, err = devices.Get(tx, id)
+		return err
+	})
+	return d, err
+}
+
+// inForce finds the publication that holds for each of the groups: the newest to it or to all.
+func inForce(tx store.Tx) (map[string]policyRecord, error) {
+	missing, out := map[string]bool{}, map[string]policyRecord{}
+	for g, err := range groups.Scan(tx, store.Range{}) {
+		if err != nil {
+			return nil, err
+		}
+		missing[g.Name] = true
+	}
+	for p, err := range policies.Scan(tx, store.Range{Backwards: true}) {
+		if err != nil {
+			return nil, err
+		}
+		for g := range missing {
+			if p.Group == "" || p.Group == g {
+				out[g] = p
+				delete(missing, g)
+			}
+		}
+		if len(missing) == 0 {
+			break
+		}
+	}
+	return out, nil
+}
+
+// putConfigs signs what isn't signed yet, by the key in force, or is about to expire, in the transaction of what changed
+// it.
+func (m *Manager) putConfigs(tx store.Tx) error {
+	force, err := inForce(tx)
+	if err != nil {
+		return err
+	}
+	now := m.opt.Now().UTC()
+	keys, _ := m.keys.signing()
+	for group, p := range force {
+		old, err := orZero(configs.Get(tx, group))
+		if err != nil {
+			return err
+		}
+		if old.Version == p.Version && old.Key == keys.Active && now.Before(old.Renew) {
+			continue
+		}
+		c, err := m.signConfig(group, p, now)
+		if err != nil {
+			return err
+		}
+		if old.Version == p.Version {
+			c.Override, c.OverEnds = old.Override, old.OverEnds
+		}
+		if err := configs.Put(tx, group, c); err != nil {
+			return err
+		}
+		tx.Notify(topicConfig)
+	}
+	return nil
+}
+
+func (m *Manager) signConfig(group string, p policyRecord, now time.Time) (configRecord, error) {
+	telemetry := api.TelemetryConfig{Enabled: true, Endpoint: "manager"}
+	if p.Telemetry != nil {
+		telemetry = *p.Telemetry
+	}
+	keys, _ := m.keys.signing()
+	c := configRecord{Group: group, Version: p.Version, Key: keys.Active, Expires: now.Add(m.opt.ConfigLife), Renew: now.Add(m.opt.ConfigLife / 2)}
+	jws, err := m.keys.sign(&api.GuardConfig{
+		Schema: api.Schema, Version: p.Version, Aud: m.audience, Group: group, IssuedAt: now, ExpiresAt: c.Expires, Guard: p.Guard, Telemetry: telemetry,
+		Hooks: api.HooksConfig{User: true, Machine: true}, Agent: api.AgentConfig{CheckinSeconds: int(m.opt.Checkin / time.Second), LogLevel: api.LogLevelInfo},
+	})
+	if err != nil {
+		return c, fmt.Errorf("sign config of group %s: %w", group, err)
+	}
+	sum := sha256.Sum256([]byte(jws))
+	c.JWS, c.ETag = jws, `"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`
+	return c, nil
+}
+
+// signConfigs brings all configs up to date and loads them.
+func (m *Manager) signConfigs(ctx context.Context) error {
+	if err := m.update(ctx, m.putConfigs); err != nil {
+		return err
+	}
+	return m.loadConfigs(ctx)
+}
+
+// loadConfigs gives the hub what is in the store.
+func (m *Manager) loadConfigs(ctx context.Context) error {
+	var list []configRecord
+	err := m.view(ctx, func(tx store.Tx) error {
+		for c, err := range configs.Scan(tx, store.Range{}) {
+			if err != nil {
+				return err
+			}
+			list = append(list, c)
+		}
+		return nil
+	})
+	if err == nil {
+		m.hub.load(list)
+	}
+	return err
+}
+
+// foundPolicy publishes the empty policy as version 1 of a new Manager, so that its devices send telemetry before anybody
+// has written a rule.
+func (m *Manager) foundPolicy(tx store.Tx) error {
+	v, err := orZero(counters.Get(tx, counterVersion))
+	if err != nil || v > 0 {
+		return err
+	}
+	files := []api.PolicyFile{{Name: "empty.yaml", Content: "mode: enforce\nrules: []\n"}}
+	c, err := m.opt.Policies.Compile(files)
+	if err != nil {
+		return fmt.Errorf("empty policy: %w", err)
+	}
+	return m.putPolicy(tx, "manager", policyRecord{PolicyVersion: api.PolicyVersion{Files: files, Note: "the policy before the first"}, Guard: c.Guard, Telemetry: c.Telemetry}, c)
+}
+
+// putPolicy writes a publication under the next version.
+func (m *Manager) putPolicy(tx store.Tx, actor string, p policyRecord, c Compiled) error {
+	v, err := add(tx, counterVersion, 1)
+	if err != nil {
+		return err
+	}
+	p.Version, p.PublishedAt, p.PublishedBy, p.Rules, p.Mode = v, m.opt.Now().UTC(), actor, c.Rules, c.Mode
+	if err := policies.Put(tx, ordinal(v), p); err != nil {
+		return err
+	}
+	to := "all groups"
+	if p.Group != "" {
+		to = "group " + p.Group
+	}
+	return m.audit(tx, actor, "policy.publish", fmt.Sprint(v), fmt.Sprintf("%s, %d rules, mode %s", to, c.Rules, c.Mode))
+}
+
+// publish writes and signs a publication and returns it.
+func (m *Manager) publish(ctx context.Context, actor string, p policyRecord) (policyRecord, error) {
+	c, err := m.opt.Policies.Compile(p.Files)
+	if err != nil {
+		return p, policyProblem(err)
+	}
+	p.Guard, p.Telemetry = c.Guard, c.Telemetry
+	err = m.update(ctx, func(tx store.Tx) error {
+		if p.Group != "" {
+			if _, err := groups.Get(tx, p.Group); err != nil {
+				if errors.Is(err, store.ErrNotFound) {
+					return api.NewProblem(api.ProblemCodeNotFound, "no such group")
+				}
+				return err
+			}
+		}
+		if err := m.putPolicy(tx, actor, p, c); err != nil {
+			return err
+		}
+		v, err := counters.Get(tx, counterVersion)
+		if err != nil {
+			return err
+		}
+		if p, err = policies.Get(tx, ordinal(v)); err != nil {
+			return err
+		}
+		return m.putConfigs(tx)
+	})
+	if err != nil {
+		return p, err
+	}
+	return p, m.loadConfigs(ctx)
+}
