@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"testing"
 )
 
@@ -59,11 +60,15 @@ func TestInstallRepairUninstall(t *testing.T) {
 	}
 }
 
+var origTime = regexp.MustCompile(`\.orig-\d+T\d+Z`)
+
+// opsOf lists what was done, or would be; the time in a kept file's name is
+// that of the doing.
 func opsOf(c Changes) []string {
 	var out []string
 	for _, s := range c.Steps {
 		for _, o := range s.Ops {
-			out = append(out, o.String())
+			out = append(out, origTime.ReplaceAllString(o.String(), ".orig-TIME"))
 		}
 	}
 	return out

@@ -41,22 +41,27 @@ func (e *engine) remove(it Item, s *Step) error {
 		return nil
 	}
 	s.Kind = Unwanted
-	if err := e.sys.Remove(it.Path); err != nil {
-		return err
+	if from := e.original(it, s); from != "" {
+		if perm, ok := modeOf(it.Before[it.Path]); ok {
+			if err := e.sys.SetAttr(from, safefile.Attr{Perm: perm, UID: -1, GID: -1}); err != nil && !errors.Is(err, safefile.ErrNotRegular) {
+				return err
+			}
+		}
+		return e.sys.Rename(from, it.Path) // over ours: a crash leaves one or the other
 	}
-	return e.restore(it, s)
+	return e.sys.Remove(it.Path)
 }
 
-// restore puts the content that stood there before the first install back in
-// its place, except a registration whose program is gone: with it a host would
-// deny every tool.
-func (e *engine) restore(it Item, s *Step) error {
+// original is what stood at the item's place before the first install, kept
+// beside it; empty if nothing did. A registration whose program is gone stays
+// aside: with it a host would deny every tool.
+func (e *engine) original(it Item, s *Step) string {
 	if was := it.Before[it.Path]; was == "" || was == "absent" {
-		return nil
+		return ""
 	}
 	names, err := e.sys.Names(filepath.Dir(it.Path))
 	if err != nil {
-		return err
+		return ""
 	}
 	slices.Sort(names)
 	for _, n := range names {
@@ -67,18 +72,12 @@ func (e *engine) restore(it Item, s *Step) error {
 		data, err := e.sys.ReadFile(from, maxRegistration)
 		if err == nil && originOf(data, nil) == OldNode && !e.nodeAlive(data) {
 			s.Detail = join(s.Detail, n+" stays aside: the program that it registers is gone")
-			return nil
+			return ""
 		}
 		s.Detail = join(s.Detail, "back from "+n)
-		if err := e.sys.Rename(from, it.Path); err != nil {
-			return err
-		}
-		if perm, ok := modeOf(it.Before[it.Path]); ok && err == nil {
-			return e.sys.SetAttr(it.Path, safefile.Attr{Perm: perm, UID: -1, GID: -1})
-		}
-		return nil
+		return from
 	}
-	return nil
+	return ""
 }
 
 func modeOf(s string) (fs.FileMode, bool) {

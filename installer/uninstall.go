@@ -1,9 +1,11 @@
 package installer
 
 import (
+	"cmp"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // uninstall goes the other way round: entries first, then after a grace the
@@ -50,7 +52,7 @@ func (m *machine) machineFolders() {
 			}
 		}
 	}
-	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) })
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	for _, d := range dirs {
 		m.converge(m.folder(d))
 	}
