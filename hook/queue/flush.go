@@ -30,7 +30,7 @@ type Stats struct {
 	Refused   int  // the collector took all but these
 	Dropped   int  // too old, too many, or too large for any POST
 	Damaged   int  // torn or foreign lines
-	Busy      bool // another process is flushing: nothing was done
+	Busy      bool // another process is at it: nothing was done
 	Down      bool // the collector didn't take a body, or time is up: queue what comes after without a try
 }
 
@@ -67,7 +67,10 @@ func Flush(dir string, now, deadline time.Time, send Send) (s Stats, err error) 
 	defer unlock()
 
 	size, dropped, err := q.begin(now)
-	s.Dropped = dropped
+	s.Dropped, s.Busy = dropped, errors.Is(err, safefile.ErrLocked)
+	if s.Busy {
+		err = nil
+	}
 	if err != nil || size == 0 {
 		return s, err
 	}
@@ -86,28 +89,28 @@ func Flush(dir string, now, deadline time.Time, send Send) (s Stats, err error) 
 	return fl.Stats, err
 }
 
-// begin brings the queue within its bounds and says how much of it is to be read: whole lines, unless somebody can't be kept
-// from appending.
+// begin brings the queue within its bounds and says how much of it is to be read. While the lock is held nobody is in the
+// middle of a line, so what ends without a line end is torn.
 func (q queue) begin(now time.Time) (size int64, dropped int, err error) {
-	unlock, lockErr := q.lock()
-	if lockErr == nil {
-		defer unlock()
-		over, err := q.over(now)
-		if err == nil && over {
-			dropped, err = q.cut(0, now)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, dropped, err
-		}
-	}
-	fi, err := os.Lstat(q.file())
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, dropped, nil
-	}
+	unlock, err := q.lock(flushWait)
 	if err != nil {
-		return 0, dropped, err
+		return 0, 0, err
 	}
-	return fi.Size(), dropped, nil
+	defer unlock()
+	over, err := q.over(now)
+	if err == nil && over {
+		dropped, err = q.cut(0, now)
+	}
+	if err == nil {
+		var fi fs.FileInfo
+		if fi, err = os.Lstat(q.file()); err == nil {
+			size = fi.Size()
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return size, dropped, err
 }
 
 // smallRest is what is rewritten without a thought after a flush that ended early; a larger rest keeps the blanks before
@@ -119,7 +122,7 @@ func (q queue) finish(done int64, now time.Time) (dropped int, err error) {
 	if done == 0 {
 		return 0, nil
 	}
-	unlock, err := q.lock()
+	unlock, err := q.lock(flushWait)
 	if err != nil {
 		return 0, nil // the lines are blank already
 	}

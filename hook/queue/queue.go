@@ -26,8 +26,12 @@ const (
 	maxBody    = 921600
 )
 
-// lockWait is long against the moments for which queue.lock is held, and short against the hook's life.
-const lockWait = time.Second
+// queue.lock is held for moments only. A span that is to be saved waits for it longer than a flush, which may be left to
+// the next run.
+const (
+	appendWait = 3 * time.Second
+	flushWait  = 250 * time.Millisecond
+)
 
 // savedAt is how a line begins, and stamp the form of the time in it.
 const (
@@ -42,8 +46,8 @@ type queue struct{ dir string }
 func (q queue) file() string { return filepath.Join(q.dir, "failed-spans.jsonl") }
 
 // lock guards growth and replacement of the file.
-func (q queue) lock() (unlock func(), err error) {
-	return safefile.Lock(filepath.Join(q.dir, "queue.lock"), lockWait)
+func (q queue) lock(wait time.Duration) (unlock func(), err error) {
+	return safefile.Lock(filepath.Join(q.dir, "queue.lock"), wait)
 }
 
 // lockFlush guards the removal of lines. It is never waited for.
@@ -67,7 +71,7 @@ func Append(dir string, payload []byte, now time.Time) (dropped int, err error) 
 	}
 	line = append(line, '}')
 
-	unlock, lockErr := q.lock()
+	unlock, lockErr := q.lock(appendWait)
 	if lockErr == nil {
 		defer unlock()
 	}
