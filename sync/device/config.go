@@ -37,6 +37,7 @@ func (c *config) stale(now time.Time) bool { return now.After(c.doc.ExpiresAt) }
 type refusal struct {
 	etag  string
 	until time.Time
+	idle  bool // a poll with this etag is answered at once: wait instead
 	tries int
 	err   error
 }
@@ -90,6 +91,9 @@ func (k kept) forManager(root token.Fingerprint) kept {
 func (d *Device) Restore(ctx context.Context) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
+	if d.inForce() != nil {
+		return nil
+	}
 	var k kept
 	if err := d.State.Load(keptName, &k); err != nil || k.JWS == "" {
 		return err
@@ -116,8 +120,8 @@ func (d *Device) setCurrent(c *config) {
 }
 
 // take checks an arrived config, applies it and keeps it; on any failure what
-// is in force stays. override may be empty. Errors: *Refusal, or that keys
-// could not be fetched.
+// is in force stays. override may be empty. Errors: *Refusal, or
+// api.ErrNotModified if it is the one in force.
 func (d *Device) take(ctx context.Context, c *api.Client, jws, etag, override string) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -126,7 +130,8 @@ func (d *Device) take(ctx context.Context, c *api.Client, jws, etag, override st
 		return err
 	}
 	if now := d.inForce(); now != nil && now.root == id.Root && now.jws == jws {
-		return nil
+		d.judged("", nil)
+		return api.ErrNotModified
 	}
 	doc := new(api.GuardConfig)
 	key, err := d.verify(ctx, c, &id, jws, doc)

@@ -43,6 +43,7 @@ func (d *Device) pollLoop(ctx context.Context) {
 			}
 		case err == nil || isRefusal(err):
 			failures, cuts, backoff = 0, 0, laterBackoff
+			pause = d.penance()
 		default:
 			failures++
 			pause = backoff.Delay(failures, retryAfter(err))
@@ -53,6 +54,9 @@ func (d *Device) pollLoop(ctx context.Context) {
 			} else if cuts++; cuts > 1 && limit > shortest {
 				limit, cuts = max(limit/2, shortest), 0
 			}
+		}
+		if d.broken() && failures == 0 {
+			d.Changed() // reports have waited for this
 		}
 		d.pace(failures, pause)
 		sleep(ctx, pause, d.woken[pollWoken])
@@ -67,6 +71,17 @@ func (d *Device) pace(failures int, pause time.Duration) {
 	if pause > 0 {
 		d.status.Next = d.Clock.Now().Add(pause)
 	}
+}
+
+// penance is the pause before the next poll where the If-None-Match of a refused
+// config holds nobody.
+func (d *Device) penance() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.refused.idle {
+		return 0
+	}
+	return d.refused.until.Sub(d.Clock.Now())
 }
 
 func isRefusal(err error) bool {
@@ -145,21 +160,21 @@ func (d *Device) poll(ctx context.Context, wait time.Duration, fresh bool) error
 	if err != nil && errors.Is(held.Err(), context.Canceled) {
 		return errWoken // or the service ends: the Manager did nothing wrong
 	}
-	if err == nil || errors.Is(err, api.ErrNotModified) {
-		d.contact(nil)
-	} else {
-		d.contact(err)
+	etag := header.Get("ETag")
+	if err == nil {
+		if err = d.take(ctx, c, string(jws), etag, header.Get("Pinta-Override")); !errors.Is(err, api.ErrNotModified) {
+			d.judged(etag, err)
+			d.Changed()
+		}
 	}
-	if err != nil {
-		if fresh && errors.Is(err, api.ErrNotModified) {
+	if errors.Is(err, api.ErrNotModified) {
+		d.contact(nil)
+		if fresh {
 			return nil
 		}
 		return err
 	}
-	etag := header.Get("ETag")
-	err = d.take(ctx, c, string(jws), etag, header.Get("Pinta-Override"))
-	d.judged(etag, err)
-	d.Changed()
+	d.contact(err)
 	return err
 }
 
@@ -173,10 +188,14 @@ func (d *Device) judged(etag string, err error) {
 		d.refused = refusal{}
 		return
 	}
+	now := d.Clock.Now()
 	tries := 1
 	if d.refused.etag == etag {
 		tries = d.refused.tries + 1
 	}
-	d.refused = refusal{etag, d.Clock.Now().Add(time.Minute + laterBackoff.Delay(tries, 0)), tries, err}
+	// Who answers at once with what was refused a moment ago, or with what has no
+	// name, would be asked in a circle: a login page, say.
+	idle := etag == "" || d.refused.etag == etag && now.Before(d.refused.until)
+	d.refused = refusal{etag: etag, until: now.Add(time.Minute + laterBackoff.Delay(tries, 0)), idle: idle, tries: tries, err: err}
 	d.Log.Error("the newest config is not applied; the one in force stays", "error", err)
 }

@@ -18,9 +18,13 @@ const maxReport = 512 << 10
 func (d *Device) reportLoop(ctx context.Context) {
 	pause, failures := time.Duration(0), 0
 	for d.pauseReport(ctx, pause, failures > 0) {
-		if _, err := d.State.Identity(); err != nil || d.broken() {
-			// Nobody to tell, or the Manager is away: the poll finds out when it is
-			// back, and one failing request at a time is enough.
+		if d.broken() {
+			// One failing request at a time is enough: the poll finds out when the
+			// Manager is back, and says that something has changed.
+			pause, failures = d.checkin(), 0
+			continue
+		}
+		if _, err := d.State.Identity(); err != nil {
 			pause = look
 			continue
 		}

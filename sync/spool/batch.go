@@ -45,20 +45,13 @@ func (s *Spool) Next(max int) (*Batch, error) {
 	if closed {
 		return nil, errors.New("next batch: the spool is closed")
 	}
-	for under != nil {
+	if under != nil {
 		b, err := s.load(under)
-		if err == nil {
-			return b, nil
-		}
-		// Its segments are gone or damaged: give up what can't be read.
-		s.o.Log.Warn("spool: batch under way can't be read", "batch", under.ID, "err", err)
-		s.mu.Lock()
-		s.stats.Lost += uint64(under.count())
-		s.advance(under)
-		under, s.flight = nil, nil
-		s.mu.Unlock()
-		if err := s.saveState(); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("next batch: %w", err)
+		}
+		if b != nil {
+			return b, nil
 		}
 	}
 	s.sync()
@@ -86,7 +79,7 @@ func (s *Spool) form(max int64) (*Batch, error) {
 			g.pinned++ // nothing removes it while it is read
 		}
 	}
-	at, limit := map[*segment]int64{}, map[*segment]int64{}
+	at, limit, ahead := map[*segment]int64{}, map[*segment]int64{}, map[*segment]int{}
 	var pinned []*segment
 	for _, q := range queues {
 		for _, g := range q {
@@ -116,12 +109,14 @@ func (s *Spool) form(max int64) (*Batch, error) {
 		}
 		raw, err := s.read(g, at[g], limit[g], share)
 		if err != nil {
-			s.giveUp(g, at[g], err)
+			s.giveUp(g, at[g], ahead[g], err)
 			at[g] = limit[g]
 		} else if int64(len(raw)) > left && b.Records != nil {
 			break // the next batch's first
 		} else {
+			ahead[g] -= len(b.Records)
 			b.add(g.n, at[g], raw)
+			ahead[g] += len(b.Records)
 			at[g] += int64(len(raw))
 			left -= int64(len(raw))
 			s.turn = name
@@ -157,27 +152,40 @@ func (b *Batch) add(segment uint64, from int64, raw []byte) {
 	b.flight.Parts = append(b.flight.Parts, p)
 }
 
-// load reads the records of a batch that is on record.
+// load reads the batch that is on record. What became unreadable of it is given
+// up; nil if that is all.
 func (s *Spool) load(f *flight) (*Batch, error) {
 	b := &Batch{ID: f.ID, flight: &flight{ID: f.ID}}
+	lost := 0
 	for _, p := range f.Parts {
 		s.mu.Lock()
 		g := s.segment(p.Segment)
 		s.mu.Unlock()
-		if g == nil {
-			return nil, fmt.Errorf("segment %d is missing", p.Segment)
-		}
-		for at := p.From; at < p.To; {
+		before := len(b.Records)
+		for at := p.From; at < p.To && g != nil; {
 			raw, err := s.read(g, at, p.To, p.To-at)
 			if err != nil {
-				return nil, err
+				s.giveUp(g, at, len(b.Records)-before, err)
+				break
 			}
 			b.add(p.Segment, at, raw)
 			at += int64(len(raw))
 		}
+		lost += p.N - (len(b.Records) - before)
 	}
-	b.flight.Parts = f.Parts
-	return b, nil
+	if lost == 0 {
+		return b, nil
+	}
+	s.o.Log.Warn("spool: records of the batch under way can't be read", "batch", f.ID, "lost", lost)
+	s.mu.Lock()
+	s.pin(f, -1)
+	s.flight = b.flight
+	if len(b.Records) == 0 {
+		b, s.flight = nil, nil
+	}
+	s.pin(s.flight, 1)
+	s.mu.Unlock()
+	return b, s.saveState()
 }
 
 // depart puts the batch on record, instead of one that is already.
@@ -265,21 +273,24 @@ func (s *Spool) advance(f *flight) {
 		if g := s.segment(p.Segment); g != nil && g.cursor < p.To {
 			g.cursor = p.To
 			g.done += p.N
+			// Behind a damaged record the batch may know of sound ones.
+			g.end, g.records = max(g.end, g.cursor), max(g.records, g.done)
 		}
 	}
 }
 
-// giveUp skips what is left of a damaged segment.
-func (s *Spool) giveUp(g *segment, from int64, err error) {
+// giveUp ends a damaged segment at an offset; ahead is how many records lie
+// between its cursor and there.
+func (s *Spool) giveUp(g *segment, at int64, ahead int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault("read", err)
 	if g.file != nil {
 		s.seal(g)
 	}
-	s.stats.Lost += uint64(g.records - g.done)
-	g.end, g.records = from, g.done
-	g.synced = min(g.synced, from)
+	s.stats.Lost += uint64(max(g.records-g.done-ahead, 0))
+	g.end, g.records = at, g.done+ahead
+	g.synced = min(g.synced, at)
 }
 
 func (s *Spool) pin(f *flight, by int) {
@@ -299,11 +310,4 @@ func (s *Spool) segment(n uint64) *segment {
 		return nil
 	}
 	return s.segs[i]
-}
-
-func (f *flight) count() (n int) {
-	for _, p := range f.Parts {
-		n += p.N
-	}
-	return n
 }

@@ -67,6 +67,7 @@ type Spool struct {
 	wg    sync.WaitGroup
 
 	consumer sync.Mutex // one batch at a time; taken before mu
+	reserve  bool       // there is one (under consumer)
 	syncing  sync.Mutex // one sync pass at a time; taken before mu
 
 	mu       sync.Mutex
@@ -120,7 +121,11 @@ func Open(dir string, o Options) (*Spool, error) {
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("spool %s: %w", dir, err)
 	}
-	free, err := safefile.Lock(filepath.Join(dir, "lock"), 5*time.Second)
+	wait := 5 * time.Second // for a predecessor that is ending
+	if o.still {
+		wait = 0
+	}
+	free, err := safefile.Lock(filepath.Join(dir, "lock"), wait)
 	if err != nil {
 		return nil, fmt.Errorf("spool %s: lock: %w", dir, err)
 	}

@@ -40,11 +40,25 @@ func (s *Spool) saveState() error {
 	if err != nil {
 		return err
 	}
-	if err := s.disk.Replace("state", b); err != nil {
-		s.lockedFault("write the state", err)
-		return err
+	err = s.disk.Replace("state", b)
+	if err != nil && s.reserve {
+		// A disk that our own segments filled can only be emptied by delivery.
+		s.reserve = false
+		if s.disk.Remove("reserve") == nil {
+			err = s.disk.Replace("state", b)
+		}
 	}
-	return nil
+	if err != nil {
+		s.lockedFault("write the state", err)
+	}
+	return err
+}
+
+// keepReserve has some blocks at hand for the state file on a full disk.
+func (s *Spool) keepReserve() {
+	if !s.reserve {
+		s.reserve = s.disk.Replace("reserve", make([]byte, 256<<10)) == nil
+	}
 }
 
 // recover reads the folder.
@@ -112,6 +126,7 @@ func (s *Spool) recover() error {
 	if err := s.saveState(); err != nil {
 		return fmt.Errorf("write the state: %w", err)
 	}
+	s.keepReserve()
 	poke(s.wake)
 	return nil
 }

@@ -41,6 +41,7 @@ func (s *Spool) tidy() {
 		s.mu.Unlock()
 		changed = true
 	}
+	s.keepReserve()
 	if changed {
 		_ = s.saveState() // a failure is in the stats, and the next one says it all again
 	}

@@ -1,0 +1,29 @@
+package device
+
+import (
+	"crypto/ed25519"
+	"testing"
+
+	jose "github.com/go-jose/go-jose/v4"
+
+	"github.com/pinta-ai/pinta-agent/internal/api"
+)
+
+// signRaw signs bytes that package api would not make.
+func signRaw(t *testing.T, payload []byte, key ed25519.PrivateKey) string {
+	t.Helper()
+	k := jose.JSONWebKey{Key: key, KeyID: api.KeyID(key.Public().(ed25519.PublicKey))}
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: k}, (&jose.SignerOptions{}).WithType(jose.ContentType(api.KindConfig)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := s.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := j.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
