@@ -61,8 +61,8 @@ type Removal struct {
 	KeepBinary bool
 }
 
-// hookGrace covers a hook that started just before: the host ends it by then.
-const hookGrace = hostTimeout * time.Second
+// HookGrace covers a hook that started just before: the host ends it by then.
+const HookGrace = hostTimeout * time.Second
 
 func (d Desired) validate() error {
 	for name, v := range map[string]string{"guard endpoint": d.Endpoints.Guard, "traces endpoint": d.Endpoints.Traces,
