@@ -113,6 +113,11 @@ func (s *Settings) Network() Network {
 	return Network{Proxy: s.Secret(KeyProxy), CAFile: s.Text(KeyCAFile)}
 }
 
+// Equal reports whether every key has the same value in both.
+func (s *Settings) Equal(o *Settings) bool {
+	return !slices.ContainsFunc(Keys, func(k Key) bool { return s.Text(k.Name) != o.Text(k.Name) })
+}
+
 // Value is one configured key as status shows it.
 type Value struct {
 	Name   string `json:"name"`

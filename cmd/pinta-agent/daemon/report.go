@@ -1,0 +1,174 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/endpoint"
+	"github.com/pinta-ai/pinta-agent/installer"
+	"github.com/pinta-ai/pinta-agent/internal/api"
+	"github.com/pinta-ai/pinta-agent/sync/relay"
+)
+
+const statsEvery = 2 * time.Second
+
+// watchStats keeps the totals and asks for a report when somebody's
+// enforcement was seen for the first time.
+func (d *Daemon) watchStats(ctx context.Context) {
+	seen := map[string]bool{}
+	saved := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(statsEvery):
+		}
+		stats, ok := d.parent.Stats()
+		if !ok {
+			continue
+		}
+		d.mu.Lock()
+		d.totals.add(stats)
+		d.mu.Unlock()
+		for _, u := range stats.Relay.Users {
+			if !seen[u.Name] {
+				seen[u.Name] = true
+				d.device.Changed()
+			}
+		}
+		if time.Since(saved) > time.Minute {
+			saved = time.Now()
+			d.saveTotals()
+		}
+	}
+}
+
+func (d *Daemon) saveTotals() {
+	d.mu.Lock()
+	sum := d.totals.Sum
+	d.mu.Unlock()
+	var kept totals
+	if err := d.state.Update(countersName, &kept, func() error { kept.Sum = sum; return nil }); err != nil {
+		d.o.Log.Debug("keep the counters", "error", err)
+	}
+}
+
+// report tells the Manager how this machine stands (manager.md 4).
+func (d *Daemon) report() api.Report {
+	stats, _ := d.parent.Stats()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.totals.add(stats)
+	r := api.Report{
+		Users:    reportUsers(d.changes.Users, stats.Relay.Users),
+		Hosts:    reportHosts(stats.Relay.Clients),
+		Counters: d.totals.Sum,
+		Findings: reportFindings(d.findings, stats, d.auditErr),
+	}
+	for _, repair := range d.repairs {
+		r.Repairs = append(r.Repairs, api.ReportRepair{At: repair.At, User: repair.User, Cause: string(repair.Reason),
+			What: fmt.Sprintf("%s %s", repair.Object, repair.Path)})
+	}
+	return r
+}
+
+// reportUsers: "enforced" is told by lastEvent, a real event that was seen.
+func reportUsers(states []installer.UserState, seen []relay.User) []api.ReportUser {
+	var out []api.ReportUser
+	for _, s := range states {
+		u := api.ReportUser{Name: s.Name, CopilotHome: s.CopilotHome, Hook: api.ReportUserHook(s.Hook), Detail: s.Detail}
+		if i := slices.IndexFunc(seen, func(r relay.User) bool { return r.Name == s.Name }); i >= 0 {
+			u.LastEvent = seen[i].LastEvent
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+func reportHosts(clients []relay.Client) []api.ReportHost {
+	var out []api.ReportHost
+	for _, c := range clients {
+		if kind := api.ReportHostKind(c.Kind); kind == api.ReportHostKindCopilotCli || kind == api.ReportHostKindVscode {
+			out = append(out, api.ReportHost{Kind: kind, Version: c.Version})
+		}
+	}
+	return out
+}
+
+func reportFindings(found []installer.Finding, s endpoint.Stats, auditErr error) []string {
+	var out []string
+	for _, f := range found {
+		out = append(out, strings.TrimSpace(f.ID+" "+f.User+" "+f.Detail))
+	}
+	if s.Export.State == relay.ExportHeld {
+		out = append(out, "relay held: "+s.Export.Detail)
+	}
+	if auditErr != nil && !errors.Is(auditErr, errNotWanted) {
+		out = append(out, "installer: "+auditErr.Error())
+	}
+	return out
+}
+
+// act does the signed actions that concern this machine.
+func (d *Daemon) act(ctx context.Context, a api.Action) (string, error) {
+	switch a.Kind {
+	case api.ActionKindRepair:
+		desired, err := d.desired(ctx)
+		if err != nil {
+			return "", err
+		}
+		changes, err := installer.Apply(ctx, installer.Real(desired.Layout), desired)
+		if err == nil && !changes.OK() {
+			err = errors.New("not everything could be repaired; doctor lists what")
+		}
+		return fmt.Sprintf("%d steps", len(changes.Steps)), err
+	case api.ActionKindLogLevel:
+		var level slog.Level
+		if err := level.UnmarshalText([]byte(a.LogLevel)); err != nil {
+			return "", err
+		}
+		d.o.Level.Set(level)
+		return "log level " + level.String(), nil
+	case api.ActionKindDiagnostics:
+		path := filepath.Join(d.layout.StateDir, "diagnostics-"+time.Now().UTC().Format("20060102-150405")+".zip")
+		if err := d.o.Diagnostics(ctx, path); err != nil {
+			return "", err
+		}
+		return "kept on the device: " + path, nil
+	case api.ActionKindUnenroll:
+		return "", d.removeHooks(ctx)
+	}
+	return "", fmt.Errorf("action %q is none that this agent knows", a.Kind)
+}
+
+// Status is what the service tells `pinta-agent status`.
+type Status struct {
+	PID          int                 `json:"pid"`
+	Started      time.Time           `json:"started"`
+	Unprivileged bool                `json:"unprivileged"` // guard and relay run as an account of their own
+	Serving      bool                `json:"serving"`
+	Sync         any                 `json:"sync"`
+	Endpoint     endpoint.Stats      `json:"endpoint"`
+	Counters     api.Counters        `json:"counters"`
+	Repaired     int                 `json:"repaired"`
+	Users        []api.ReportUser    `json:"users"`
+	Findings     []installer.Finding `json:"findings,omitempty"`
+}
+
+// Status returns the service's state.
+func (d *Daemon) Status() Status {
+	stats, serving := d.parent.Stats()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.totals.add(stats)
+	return Status{PID: os.Getpid(), Started: d.started, Unprivileged: endpoint.Unprivileged(d.layout.Account), Serving: serving,
+		Sync: d.device.Status(), Endpoint: stats, Counters: d.totals.Sum, Repaired: d.repaired,
+		Users: reportUsers(d.changes.Users, stats.Relay.Users), Findings: d.findings}
+}

@@ -1,0 +1,112 @@
+//go:build unix
+
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"syscall"
+
+	"github.com/pinta-ai/pinta-agent/internal/local/serve"
+)
+
+// Descriptors that a child finds open.
+const (
+	listenerFD = 3
+	spoolFD    = 4
+)
+
+// Command is the hidden command that a child is started with.
+const Command = "endpoint"
+
+// spawn starts the child as the layout's account where this process may become
+// it, else as itself. The child gets the listener and the spool's folder as
+// descriptors: it could open neither.
+func (p *Parent) spawn() (*child, error) {
+	program, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := serve.File(p.o.Listener)
+	if err != nil {
+		return nil, fmt.Errorf("hand over the socket: %w", err)
+	}
+	defer listener.Close()
+	spool, err := os.Open(p.o.Setup.SpoolDir)
+	if err != nil {
+		return nil, fmt.Errorf("hand over the spool: %w", err)
+	}
+	defer spool.Close()
+	command := exec.Command(program, Command)
+	command.Env = []string{"GOMEMLIMIT=48MiB", "LANG=C.UTF-8"}
+	command.Dir = "/"
+	command.Stderr = p.o.Stderr
+	command.ExtraFiles = []*os.File{listener, spool}
+	command.SysProcAttr = attributes()
+	if credential := unprivileged(p.o.Layout.Account); credential != nil {
+		if err := spool.Chown(int(credential.Uid), int(credential.Gid)); err != nil {
+			return nil, fmt.Errorf("give the spool to %s: %w", p.o.Layout.Account, err)
+		}
+		command.SysProcAttr.Credential = credential
+	}
+	in, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("start the guard and relay process: %w", err)
+	}
+	return &child{in: in, out: out,
+		wait: func() error {
+			err := command.Wait()
+			if err == nil {
+				err = errors.New("it ended by itself")
+			}
+			return err
+		},
+		kill: func() { command.Process.Kill() }, //nolint:errcheck // it may have ended
+	}, nil
+}
+
+// Unprivileged reports whether children run as an account of their own.
+func Unprivileged(account string) bool { return unprivileged(account) != nil }
+
+// unprivileged is the account's identity if this process may take it.
+func unprivileged(account string) *syscall.Credential {
+	if account == "" || os.Geteuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup(account)
+	if err != nil {
+		return nil
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	if err1 != nil || err2 != nil || uid == 0 {
+		return nil
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}
+}
+
+// Inherited opens what the parent handed over. The child moves into the
+// spool's folder, which no path leads it to.
+func Inherited() (net.Listener, string, error) {
+	listener, err := serve.Inherit(os.NewFile(listenerFD, "listener"))
+	if err != nil {
+		return nil, "", fmt.Errorf("%q is started by the service only: %w", Command, err)
+	}
+	if err := syscall.Fchdir(spoolFD); err != nil {
+		return nil, "", fmt.Errorf("enter the spool's folder: %w", err)
+	}
+	syscall.Close(spoolFD) //nolint:errcheck // no longer needed
+	return listener, ".", nil
+}

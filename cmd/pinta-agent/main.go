@@ -1,0 +1,90 @@
+// Command pinta-agent keeps the hooks of AI coding assistants registered on
+// this machine, judges what they report by its Manager's signed config, and
+// delivers their telemetry.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pinta-ai/pinta-agent/enroll"
+	"github.com/pinta-ai/pinta-agent/internal/version"
+)
+
+func main() {
+	args := enroll.TakeArgs() // first, so that no token stays in the process list
+	os.Exit(run(args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run executes one command line and returns its exit status (manager.md 7).
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, envToken: enroll.TakeEnv()}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var silent exitStatus
+	if errors.As(err, &silent) {
+		return int(silent)
+	}
+	fmt.Fprintf(stderr, "pinta-agent: %v\n", err)
+	return exitCode(err)
+}
+
+// exitStatus ends a command that has already said everything.
+type exitStatus int
+
+func (exitStatus) Error() string { return "see the output" }
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+func exitCode(err error) int {
+	var usage usageError
+	if errors.As(err, &usage) {
+		return enroll.CodeUsage
+	}
+	if code := enroll.Code(err); code != enroll.CodeDone {
+		return code
+	}
+	return 1
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "pinta-agent",
+		Short:         "Keeps AI coding assistants' hooks registered, judged and recorded on this machine",
+		Version:       version.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			return a.open()
+		},
+	}
+	root.PersistentFlags().StringVar(&a.root, "root", "", "move every path and the homes below this folder (tests, demo)")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one line of JSON")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		a.enrollCommand(), a.unenrollCommand(), a.runCommand(), a.statusCommand(), a.doctorCommand(), a.repairCommand(),
+		a.syncCommand(), a.hooksCommand(), a.uninstallCommand(), a.guardCommand(), a.whyCommand(), a.diagnosticsCommand(),
+		a.serviceCommand(), a.demoCommand(), a.workerCommand(), a.endpointCommand(),
+	)
+	return root
+}

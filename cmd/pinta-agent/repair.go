@@ -1,0 +1,128 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/pinta-ai/pinta-agent/enroll"
+	"github.com/pinta-ai/pinta-agent/installer"
+)
+
+func (a *app) repairCommand() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "repair",
+		Short: "Put hook files, env files and the hook binary right",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			state, err := enroll.Open(a.layout.StateDir)
+			if err != nil {
+				return err
+			}
+			desired, err := a.desired(c.Context(), state)
+			if err != nil {
+				return err
+			}
+			plan, err := installer.Plan(c.Context(), installer.Real(a.layout), desired)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return a.print(plan, func(p *page) { p.changes(plan, "would") })
+			}
+			done, err := plan.Apply(c.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.print(done, func(p *page) { p.changes(done, "did") }); err != nil {
+				return err
+			}
+			if !done.OK() {
+				return exitStatus(1)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
+	return c
+}
+
+// changes prints the steps of a plan or of what came of it.
+func (p *page) changes(c installer.Changes, verb string) {
+	if len(c.Steps) == 0 {
+		p.mark(markOK, "everything is right: nothing to do")
+	}
+	for _, s := range c.Steps {
+		who := string(s.Object)
+		if s.User != "" {
+			who += " of " + s.User
+		}
+		kind := markOK
+		if s.Error != "" {
+			kind = markFail
+		}
+		p.mark(kind, "%s: %s (%s)", who, s.Kind, s.Path)
+		for _, op := range s.Ops {
+			p.printf("         %s %s\n", verb, op)
+		}
+		if s.Error != "" {
+			p.printf("         %s\n", s.Error)
+		}
+	}
+	for _, s := range c.Skipped {
+		p.mark(markWarn, "user %s skipped: %s", s.User, s.Reason)
+	}
+}
+
+func (a *app) uninstallCommand() *cobra.Command {
+	var now, purge bool
+	c := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Take every hook out again",
+		Long: "Removes the machine policy entries, the users' entries and env keys, and, after a grace in which hooks that\n" +
+			"have started may end, the hook binary. What a running session still holds exits 0.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.uninstall(c.Context(), now, purge) },
+	}
+	c.Flags().BoolVar(&now, "now", false, "remove the hook binary at once")
+	c.Flags().BoolVar(&purge, "purge", false, "also remove the agent's state and the hooks' queues")
+	return c
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for everything that keeps hooks from working",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d, err := a.diagnose(c.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.print(d, func(p *page) { p.findings(d.Findings) }); err != nil {
+				return err
+			}
+			if d.Broken() {
+				return exitStatus(1)
+			}
+			return nil
+		},
+	}
+}
+
+// findings prints what doctor found, each with its remedy.
+func (p *page) findings(list []installer.Finding) {
+	if len(list) == 0 {
+		p.mark(markOK, "nothing found: hooks are registered and answered")
+	}
+	marks := map[installer.Severity]string{installer.Error: markFail, installer.Warning: markWarn, installer.Notice: markInfo}
+	for _, f := range list {
+		who := ""
+		if f.User != "" {
+			who = " (" + f.User + ")"
+		}
+		p.mark(marks[f.Severity], "%s%s: %s", f.ID, who, f.Detail)
+		if f.Remedy != "" {
+			p.printf("       %s\n", f.Remedy)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/daemon"
+	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/endpoint"
+	"github.com/pinta-ai/pinta-agent/installer"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Run the service in the foreground; service managers start this",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return a.serve(c.Context()) },
+	}
+}
+
+// serve is the service until ctx ends.
+func (a *app) serve(ctx context.Context) error {
+	level := &slog.LevelVar{}
+	level.Set(a.level())
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	return daemon.Run(ctx, daemon.Options{Layout: a.layout, Settings: a.settings, EnvToken: a.envToken, Log: log, Level: level,
+		Stderr: a.stderr, Diagnostics: a.writeDiagnostics})
+}
+
+// endpointCommand is the guard and relay process that the service starts.
+func (a *app) endpointCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: endpoint.Command, Hidden: true, Args: cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it may read nothing of the machine
+		RunE: func(c *cobra.Command, _ []string) error {
+			listener, spool, err := endpoint.Inherited()
+			if err != nil {
+				return err
+			}
+			// The parent says when to end, by closing stdin: a signal to the whole
+			// process group must not end the relay before its last delivery.
+			return endpoint.Serve(context.WithoutCancel(c.Context()), a.stdin, a.stdout, listener, spool, a.stderr)
+		},
+	}
+}
+
+// workerCommand works in one home as its user; only the service starts it.
+func (a *app) workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "worker", Hidden: true, Args: cobra.MaximumNArgs(1),
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil },
+		RunE: func(c *cobra.Command, args []string) error {
+			status := 0
+			switch {
+			case len(args) == 0:
+				status = installer.RunWorker(a.stdin, a.stdout)
+			case args[0] == daemon.DrainVerb:
+				status = daemon.RunDrain(a.stdin, a.stdout)
+			default:
+				return usageError{fmt.Errorf("worker knows no %q", args[0])}
+			}
+			if status != 0 {
+				return exitStatus(status)
+			}
+			return nil
+		},
+	}
+}
