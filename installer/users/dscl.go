@@ -8,9 +8,9 @@ import (
 // macOS gives its own services and hidden accounts numbers below this.
 const darwinMinUID = 500
 
-// dsclAccounts reads what "dscl . -readall /Users …" prints: "Key: value"
-// lines, a value with blanks on the next line after one blank, and a line "-"
-// between records.
+// dsclAccounts reads what "dscl . -readall /Users …" prints: "Key: value value"
+// lines, or, if one of the values holds a blank, a line each after one blank;
+// a line "-" between records. Of several values the first counts.
 func dsclAccounts(out []byte) []Account {
 	var accounts []Account
 	for _, record := range strings.Split("\n"+string(out)+"\n", "\n-\n") {
@@ -25,8 +25,10 @@ func dsclAccounts(out []byte) []Account {
 			default:
 				k, v, ok := strings.Cut(l, ":")
 				if ok {
-					key = k
-					f[key] = strings.TrimPrefix(v, " ")
+					key, f[k] = k, ""
+					if vs := strings.Fields(v); len(vs) > 0 {
+						f[k] = vs[0]
+					}
 				}
 			}
 		}
@@ -35,7 +37,7 @@ func dsclAccounts(out []byte) []Account {
 		if err1 != nil || err2 != nil {
 			continue
 		}
-		name, _, _ := strings.Cut(f["RecordName"], " ")
+		name := f["RecordName"]
 		e := passwdEntry{Account{Name: name, UID: int(uid), GID: int(gid), Home: f["NFSHomeDirectory"]}, f["UserShell"]}
 		if name != "" && !strings.HasPrefix(name, "_") && e.interactive(darwinMinUID) {
 			accounts = append(accounts, e.Account)
