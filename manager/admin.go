@@ -389,7 +389,7 @@ func (s adminSurface) ListAudit(w http.ResponseWriter, r *http.Request, c adminC
 		}
 		return nil
 	})
-	p.Verified = auditHolds(p.Entries)
+	p.Verified = AuditHolds(p.Entries)
 	s.answer(w, r, http.StatusOK, p, err)
 }
 

@@ -41,8 +41,8 @@ func auditHash(e api.AuditEntry) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// auditHolds tells whether entries follow one another without a change or a gap.
-func auditHolds(list []api.AuditEntry) bool {
+// AuditHolds tells whether entries follow one another without a change or a gap.
+func AuditHolds(list []api.AuditEntry) bool {
 	for i, e := range list {
 		switch {
 		case e.Hash != auditHash(e), e.Seq == 1 && e.Prev != "":

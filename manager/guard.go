@@ -67,18 +67,20 @@ func isFixture(name string) bool {
 
 var located = regexp.MustCompile(`^(.+?):(\d+): (.+)$`)
 
-// findings takes an error of the parser apart: a line for each, most of them FILE:LINE: MESSAGE.
-func findings(text string) *PolicyError {
-	e := &PolicyError{}
+// findings makes an error of the parser ours.
+func findings(text string) *PolicyError { return &PolicyError{Findings(text)} }
+
+// Findings takes an error of the guard's parser apart: a line for each, most of them FILE:LINE: MESSAGE.
+func Findings(text string) (list []api.PolicyFinding) {
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		f := api.PolicyFinding{Message: line}
 		if m := located.FindStringSubmatch(line); m != nil {
 			f.File, f.Message = m[1], m[3]
 			f.Line, _ = strconv.Atoi(m[2]) // digits
 		}
-		e.Findings = append(e.Findings, f)
+		list = append(list, f)
 	}
-	return e
+	return list
 }
 
 // Compile implements Policies.
@@ -89,7 +91,7 @@ func (g Guard) Compile(files []api.PolicyFile) (Compiled, error) {
 	}
 	c := Compiled{Rules: len(a.Rules), Mode: a.Mode}
 	for _, w := range a.Warnings {
-		c.Warnings = append(c.Warnings, findings(w).Findings...)
+		c.Warnings = append(c.Warnings, Findings(w)...)
 	}
 	if c.Guard, err = a.GuardJSON(); err != nil {
 		return c, err

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -38,6 +39,10 @@ type ServeOptions struct {
 // Serve runs a Manager until ctx ends, then answers held polls and ends within 5 s.
 func Serve(ctx context.Context, o ServeOptions) error {
 	o.defaults()
+	var err error
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil { // the ready file names the key file to whoever reads it, wherever
+		return fmt.Errorf("data directory: %w", err)
+	}
 	if err := safefile.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
