@@ -12,40 +12,23 @@ type fate struct {
 	printed atomic.Bool
 }
 
-// watch starts the watchdog. A timer costs the run no thread until it fires.
-func (f *fate) watch(limit time.Duration) {
-	time.AfterFunc(limit, func() {
-		defer func() { _ = recover(); f.p.Exit() }()
-		f.settle()
-	})
-}
-
 // end is deferred by whoever owns the run: it swallows a panic, prints a
 // denial that is still owed, and ends the process with 0.
 func (f *fate) end() {
 	if v := recover(); v != nil {
-		func() {
-			defer func() { _ = recover() }()
-			f.p.note("internal fault; the run ends early")
-		}()
+		attempt(func() { f.p.note("internal fault: the run ends early") })
 	}
-	defer func() { _ = recover(); f.p.Exit() }()
-	f.settle()
+	attempt(f.settle)
+	f.p.Exit()
 }
 
 // owe sets the line that any fault from here on prints.
 func (f *fate) owe(line []byte) { f.denial.Store(&line) }
 
-// print writes the run's one line, or nothing if it has been written.
-func (f *fate) print(line []byte) {
-	if f.printed.CompareAndSwap(false, true) {
-		f.p.Stdout(line)
-	}
-}
-
+// settle prints what is owed, once.
 func (f *fate) settle() {
-	if line := f.denial.Load(); line != nil {
-		f.print(*line)
+	if line := f.denial.Load(); line != nil && f.printed.CompareAndSwap(false, true) {
+		f.p.Stdout(*line)
 	}
 }
 
@@ -56,36 +39,72 @@ func attempt(f func()) (ok bool) {
 	return true
 }
 
-// patience is the time that all disk access before the guard shares.
-type patience struct {
-	now  func() time.Time
-	left time.Duration
+// disk is the time that all file access before the guard shares. Files are
+// read in line: a goroutine for each would cost every run its thread switches
+// (measured: 0.1-0.2 of an empty program). The watch notices a read that
+// hangs, and does the run again without any disk.
+type disk struct {
+	since atomic.Int64 // start of the access under way, Unix nanoseconds; 0: none
+	spent atomic.Int64 // by those before it, nanoseconds
 }
 
-// within runs f, which waits for a disk, and gives it up when the shared time
-// is over: a home on a dead network drive must not cost the guard. What f does
-// after that is lost. The goroutine costs a microsecond.
-func within[T any](p *patience, f func() T) (out T, ok bool) {
-	if p.left <= 0 {
-		return out, false
+// taken in since means that the run goes on elsewhere.
+const taken = -1
+
+// left is what is left of the shared time.
+func (d *disk) left(now time.Time) time.Duration {
+	left := diskTime - time.Duration(d.spent.Load())
+	if since := d.since.Load(); since > 0 {
+		left -= time.Duration(now.UnixNano() - since)
 	}
-	start := p.now()
-	done := make(chan T, 1)
-	go func() {
-		defer func() {
-			if recover() != nil {
-				close(done)
+	return left
+}
+
+// fromDisk runs f, which reads a file, if there is time left. It does not
+// return if the run went on without it meanwhile.
+func (r *run) fromDisk(f func()) (ok bool) {
+	start := r.p.Now()
+	if r.disk == nil || r.disk.left(start) <= 0 {
+		return false
+	}
+	r.disk.since.Store(start.UnixNano())
+	ok = attempt(f)
+	if r.disk.since.CompareAndSwap(start.UnixNano(), 0) {
+		r.disk.spent.Add(int64(r.p.Now().Sub(start)))
+		return ok
+	}
+	select {}
+}
+
+// watch is the run's only timer. It looks after the disk every diskTime until
+// the guard is asked, and ends the process at the watchdog's limit.
+func (r *run) watch() {
+	var timer atomic.Pointer[time.Timer]
+	timer.Store(time.AfterFunc(diskTime, func() {
+		defer func() { _ = recover() }()
+		now := r.p.Now()
+		rest := watchdog - now.Sub(r.start)
+		if rest <= 0 {
+			r.end()
+			return
+		}
+		if since := r.disk.since.Load(); since > 0 && r.disk.left(now) <= 0 && r.disk.since.CompareAndSwap(since, taken) {
+			defer r.again()
+		}
+		if t := timer.Load(); t != nil {
+			if !r.judged.Load() {
+				rest = min(rest, diskTime)
 			}
-		}()
-		done <- f()
-	}()
-	timer := time.NewTimer(p.left)
-	defer timer.Stop()
-	select {
-	case out, ok = <-done:
-		p.left -= p.now().Sub(start)
-	case <-timer.C:
-		p.left = 0
-	}
-	return out, ok
+			t.Reset(rest)
+		}
+	}))
+}
+
+// again does the run from the start, without any disk, in place of the
+// goroutine that hangs on one. Nothing before the guard has had an effect.
+func (r *run) again() {
+	defer r.end()
+	n := &run{fate: r.fate, start: r.start, env: r.env, stdin: r.stdin, raw: r.raw}
+	n.all()
+	n.stdin.Drain()
 }

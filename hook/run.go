@@ -1,10 +1,10 @@
 package hook
 
 import (
-	"errors"
 	"os"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/hook/config"
@@ -35,15 +35,17 @@ type run struct {
 	env     *config.Env
 	surface event.Surface
 	stdin   *event.Input
-	disk    patience
+	raw     []byte // the event, once it has been read
+
+	disk   *disk       // nil: there is none, see fate.go
+	judged atomic.Bool // the guard has been asked: nothing is done again
 }
 
 // Run does one run and ends the process with 0.
 func Run(p *Process) {
-	f := &fate{p: p}
-	defer f.end()
-	f.watch(watchdog)
-	r := &run{fate: f, start: p.Now(), env: config.New(p.Lookup), disk: patience{p.Now, diskTime}}
+	r := &run{fate: &fate{p: p}, start: p.Now(), env: config.New(p.Lookup), disk: new(disk)}
+	defer r.end()
+	r.watch()
 	r.stdin = event.NewInput(p.Stdin, p.Now)
 	r.all()
 	r.stdin.Drain()
@@ -67,6 +69,7 @@ func (r *run) all() {
 	}
 
 	s := r.describe(e)
+	r.judged.Store(true)
 	var v *verdict.Verdict // nil: nobody was asked
 	var rtt time.Duration
 	masker := redact.NewMasker(nil)
@@ -94,53 +97,45 @@ func (r *run) readEnvFile() {
 	if path == "" {
 		return
 	}
-	data, _ := within(&r.disk, func() []byte {
-		data, _ := r.p.ReadFile(path, config.MaxEnvFile)
-		return data
-	})
-	r.env.Fill(data)
+	var data []byte
+	if r.fromDisk(func() { data, _ = r.p.ReadFile(path, config.MaxEnvFile) }) {
+		r.env.Fill(data)
+	}
 }
 
 func (r *run) readEvent() (*event.Event, error) {
-	raw, err := r.stdin.Object()
-	if err != nil {
-		return nil, err
+	if r.raw == nil {
+		raw, err := r.stdin.Object()
+		if err != nil {
+			return nil, err
+		}
+		r.raw = raw
 	}
-	return event.Parse(raw, r.env.Get(config.Event))
+	return event.Parse(r.raw, r.env.Get(config.Event))
 }
 
 // describe makes the event's span. Trace store and transcript may fail, hang
 // or lie: the span then has a trace of its own and no model.
 func (r *run) describe(e *event.Event) *span.Span {
-	data, session := r.env.Data(), e.Session()
-	newTurn := e.Kind == event.UserPromptSubmit
-	t, ok := within(&r.disk, func() (t turn) {
-		t.id, t.err = trace.ID(data, session, newTurn, r.p.Now())
-		return t
+	now, session, newTurn := r.p.Now(), e.Session(), e.Kind == event.UserPromptSubmit
+	var id [16]byte
+	var m model.Model
+	ok := r.fromDisk(func() {
+		var err error
+		if id, err = trace.ID(r.env.Data(), session, newTurn, now); err != nil {
+			r.p.failed("trace id not stored", err)
+		}
 	})
 	if !ok {
-		t.err = errSlow
-		t.id, _ = trace.ID("", session, newTurn, r.p.Now()) // touches no disk
+		r.p.note("trace id not stored: the disk took too long")
+		id, _ = trace.ID("", session, newTurn, now) // touches no disk
 	}
-	if t.err != nil {
-		r.p.failed("trace id not stored", t.err)
-	}
-	m, _ := within(&r.disk, func() model.Model {
-		return model.Lookup(e, r.surface, r.env.CopilotHome(), r.p.Now())
-	})
-	s := span.New(e, r.surface, span.Model(m), r.p.Now())
-	s.Trace = t.id
+	r.fromDisk(func() { m = model.Lookup(e, r.surface, r.env.CopilotHome(), now) })
+	s := span.New(e, r.surface, span.Model(m), now)
+	s.Trace = id
 	s.Resource = r.host(e).Resource()
 	return s
 }
-
-// turn is what the trace store says.
-type turn struct {
-	id  [16]byte
-	err error
-}
-
-var errSlow = errors.New("the disk took too long")
 
 func (r *run) host(e *event.Event) span.Host {
 	h := span.Host{
@@ -170,7 +165,22 @@ func (r *run) ask(endpoint string, s *span.Span) (*verdict.Verdict, time.Duratio
 		judged = s.Judged()
 	}
 	sent := r.p.Now()
-	v, err := verdict.Ask(verdict.Question{
+	var v *verdict.Verdict
+	var err error
+	asked := attempt(func() {
+		v, err = verdict.Ask(r.question(endpoint, judged))
+	})
+	if !asked {
+		v, err = verdict.Unjudged()
+	}
+	if err != nil {
+		r.p.failed("guard", err)
+	}
+	return v, r.p.Now().Sub(sent)
+}
+
+func (r *run) question(endpoint string, judged *span.Span) verdict.Question {
+	return verdict.Question{
 		Endpoint: endpoint,
 		Token:    r.env.Token(),
 		Body:     judged.Question,
@@ -178,11 +188,7 @@ func (r *run) ask(endpoint string, s *span.Span) (*verdict.Verdict, time.Duratio
 		Latest:   r.start.Add(lastCall),
 		Env:      r.env.Get,
 		Now:      r.p.Now,
-	})
-	if err != nil {
-		r.p.failed("guard", err)
 	}
-	return v, r.p.Now().Sub(sent)
 }
 
 // deny prints the denial. The plainest form is owed from the first moment, the
@@ -190,15 +196,18 @@ func (r *run) ask(endpoint string, s *span.Span) (*verdict.Verdict, time.Duratio
 func (r *run) deny(e *event.Event, v *verdict.Verdict, m *redact.Masker) {
 	form := verdict.FormOf(e, r.surface)
 	r.owe(verdict.Plain(form))
-	d := verdict.Word(form, v, m.Text)
-	r.owe(d.Withhold())
-	if v.Mask && d.Masks() {
+	attempt(func() {
+		d := verdict.Word(form, v, m.Text)
+		r.owe(d.Withhold())
+		if !v.Mask || !d.Masks() {
+			return
+		}
 		if output, ok := e.Output(); ok {
 			if masked, ok := m.Output(output); ok {
 				r.owe(d.Mask(masked))
 			}
 		}
-	}
+	})
 	r.settle()
 }
 

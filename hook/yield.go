@@ -26,11 +26,9 @@ func (r *run) yields(e *event.Event) bool {
 	if r.env.Process(config.Source) != "user" || !r.cliClient(e) {
 		return false
 	}
-	data, ok := within(&r.disk, func() []byte {
-		data, _ := r.p.Policy()
-		return data
-	})
-	return ok && inForce(data, r.env.Process(config.Event))
+	var data []byte
+	r.fromDisk(func() { data, _ = r.p.Policy() })
+	return inForce(data, r.env.Process(config.Event))
 }
 
 // cliClient says whether the event came from a CLI that honours policy files.

@@ -70,8 +70,12 @@ func (q *Question) send(body []byte, budget time.Duration, deadline time.Time) (
 
 var (
 	errAnswer = errors.New("the answer is no verdict")
+	errFault  = errors.New("internal fault: the call passes unjudged")
 	errCut    = errors.New("the answer is longer than 16 MiB")
 )
+
+// Unjudged is the verdict of a question that a fault of ours prevented.
+func Unjudged() (*Verdict, error) { return open(Fault), errFault }
 
 // judge makes a verdict of what came back.
 func judge(a post.Answer, err error) (*Verdict, error) {

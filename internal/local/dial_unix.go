@@ -44,7 +44,7 @@ func Dial(t Target, deadline time.Time) (Conn, error) {
 type FD struct {
 	fd       int
 	deadline time.Time
-	tcp      bool
+	wrote    bool // the next Read has to wait for an answer: no use to try first
 }
 
 // Connect opens a stream socket to a, a Unix-domain or IP address.
@@ -62,7 +62,7 @@ func Connect(a unix.Sockaddr, deadline time.Time) (*FD, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &FD{fd: fd, deadline: deadline, tcp: tcp}
+	c := &FD{fd: fd, deadline: deadline}
 	if err := c.connect(a); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -129,8 +129,14 @@ func Poll(fd int, events int16, deadline time.Time) (int16, error) {
 
 func (c *FD) SetDeadline(t time.Time) error { c.deadline = t; return nil }
 
-// Read reads what there is; it asks first and waits only when told to.
+// Read returns what there is, or waits for it.
 func (c *FD) Read(p []byte) (int, error) {
+	if c.wrote {
+		c.wrote = false
+		if _, err := c.wait(unix.POLLIN); err != nil {
+			return 0, err
+		}
+	}
 	for {
 		n, err := unix.Read(c.fd, p)
 		switch {
@@ -152,6 +158,7 @@ func (c *FD) Read(p []byte) (int, error) {
 // Write writes all of p, or stops with ErrAnswered when the peer speaks first.
 func (c *FD) Write(p []byte) (int, error) {
 	done := 0
+	c.wrote = true
 	for done < len(p) {
 		n, err := unix.Write(c.fd, p[done:])
 		if n > 0 {
