@@ -1,0 +1,338 @@
+package installer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pinta-ai/pinta-agent/installer/users"
+)
+
+// doctorCases: what is wrong, and the finding that says so.
+var doctorCases = []struct {
+	id       string
+	severity Severity
+	fixable  bool
+	do       func(t *testing.T, b *bench)
+}{
+	{"hook-file.absent", Error, true, func(t *testing.T, b *bench) { must(t, os.Remove(b.hookFile("u"))) }},
+	{"hook-binary.not-executable", Error, true, func(t *testing.T, b *bench) { must(t, os.Chmod(b.d.Layout.HookBinary, 0o644)) }},
+	{"policy-file.foreign", Error, true, func(t *testing.T, b *bench) { write(t, b.d.Layout.PolicyFile(), "{}", 0o644) }},
+	{"env-file.wrong-mode", Warning, true, func(t *testing.T, b *bench) { must(t, os.Chmod(b.envFile("u"), 0o644)) }},
+	{"shadowed.disable-all-hooks", Warning, false, func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".copilot", "settings.json"), read(t, "testdata/reports/R61.json"), 0o644)
+	}},
+	{"shadowed.disable-all-hooks", Warning, false, func(t *testing.T, b *bench) { // a trusted repository switches user hooks off
+		repo := b.home("u", "src", "repo")
+		write(t, filepath.Join(repo, ".github", "copilot", "settings.local.json"), "{\n// off\n\"disableAllHooks\": true,\n}", 0o644)
+		write(t, b.home("u", ".copilot", "config.json"), fmt.Sprintf(`{"trustedFolders":[%q]}`, repo), 0o644)
+	}},
+	{"shadowed.disable-all-hooks", Error, false, func(t *testing.T, b *bench) { // and no policy hooks go on
+		repo := b.home("u", "repo")
+		write(t, filepath.Join(repo, ".claude", "settings.json"), `{"disableAllHooks":true}`, 0o644)
+		write(t, b.home("u", ".copilot", "config.json"), fmt.Sprintf(`{"trusted_folders":[%q]}`, repo), 0o644)
+		b.d.Hooks.Machine = false
+		b.apply()
+	}},
+	{"shadowed.managed-hooks-only", Notice, false, func(t *testing.T, b *bench) {
+		write(t, filepath.Join(b.root, "etc", "github-copilot", "managed-settings.json"), `{"allowManagedHooksOnly":true}`, 0o644)
+	}},
+	{"shadowed.managed-hooks-only", Error, false, func(t *testing.T, b *bench) {
+		write(t, filepath.Join(b.root, "etc", "github-copilot", "managed-settings.json"), `{"allowManagedHooksOnly":true}`, 0o644)
+		b.d.Hooks.Machine = false
+		b.apply()
+	}},
+	{"shadowed.copilot-home", Error, false, func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".zshrc"), "export COPILOT_HOME=$(mktemp -d)\n", 0o644)
+	}},
+	{"shadowed.editor-policy", Warning, false, func(t *testing.T, b *bench) {
+		write(t, filepath.Join(b.root, "etc", "vscode", "policy.json"), `{"ChatHooks": false}`, 0o644)
+	}},
+	{"shadowed.editor-setting", Warning, false, func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".config", "Code", "User", "settings.json"), "{ /* mine */ \"chat.useHooks\": false, }", 0o644)
+	}},
+	{"duplicated.registration", Warning, false, func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".copilot", "hooks", "sub", "other.json"), read(t, "testdata/reports/R56.a.json"), 0o644)
+	}},
+	{"duplicated.registration", Warning, false, func(t *testing.T, b *bench) { // a leftover where hooks don't belong
+		write(t, b.home("u", ".copilot", "config.json"), read(t, "testdata/reports/R59.json"), 0o644)
+	}},
+	{"duplicated.old-adapter", Warning, false, func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".copilot", "hooks", "old.json"), read(t, "testdata/reports/R57.json"), 0o644)
+	}},
+	{"plugin.root-gone", Warning, false, func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".copilot", "config.json"), fmt.Sprintf(`{"installedPlugins":[{"name":"p","cache_path":%q}]}`, b.home("u", ".copilot", "installed-plugins", "p")), 0o644)
+	}},
+	{"environment.bash-env", Warning, false, func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".config", "environment.d", "x.conf"), "BASH_ENV=/home/u/x\n", 0o644)
+	}},
+	{"environment.override", Notice, false, func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".config", "fish", "config.fish"), "set -gx PINTA_GUARD_DISABLED 1\n", 0o644)
+	}},
+	{"session.older", Notice, false, func(t *testing.T, b *bench) {
+		uid := b.d.Users[0].UID
+		b.host.Hosts = func() []Process { return []Process{{PID: 7, UID: uid, Started: time.Now().Add(-time.Hour)}} }
+	}},
+	{"client.no-output-guard", Error, false, session("1.0.49")},
+	{"client.drops-file", Warning, false, session("1.0.57")},
+	{"client.no-policy", Notice, false, session("1.0.88")},
+	{"folder.writable", Warning, false, func(t *testing.T, b *bench) { must(t, os.Chmod(b.home("u", ".copilot", "hooks"), 0o777)) }},
+	{"canary.exit", Error, false, launcher("exit 3")},
+	{"canary.stdout", Error, false, launcher("echo noise; exit 0")},
+	{"canary.denied", Warning, false, image(`#!/bin/sh
+read l; [ -n "$l" ] && printf '{"hookSpecificOutput":{"permissionDecision":"deny"}}'; exit 0
+`)},
+	{"canary.warning", Warning, false, image("#!/bin/sh\nread l; [ -n \"$l\" ] && echo 'pinta-copilot: guard: refused' >&2; exit 0\n")},
+	{"canary.slow", Warning, false, image("#!/bin/sh\nread l; [ -n \"$l\" ] && sleep 1.1; exit 0\n")},
+	{"users.none", Error, false, func(t *testing.T, b *bench) { b.d.Users = nil }},
+	{"env-file.placeholder", Warning, false, func(t *testing.T, b *bench) {
+		b.d.Endpoints.Traces = "https://your-collector.example.com/v1/traces"
+		b.apply()
+	}},
+	{"policy-folder.untrusted", Error, false, func(t *testing.T, b *bench) { must(t, os.Chmod(b.d.Layout.PolicyDir, 0o777)) }},
+}
+
+func session(version string) func(*testing.T, *bench) {
+	return func(t *testing.T, b *bench) {
+		write(t, b.home("u", ".copilot", "session-state", "x", "events.jsonl"),
+			`{"type":"session.start","data":{"copilotVersion":"`+version+`"}}`+"\n"+strings.Repeat("x", 1<<20), 0o644)
+	}
+}
+
+// launcher replaces the registered command text.
+func launcher(text string) func(*testing.T, *bench) {
+	return func(t *testing.T, b *bench) {
+		var f map[string]any
+		must(t, json.Unmarshal([]byte(read(t, b.hookFile("u"))), &f))
+		f["hooks"].(map[string]any)["PreToolUse"].([]any)[0].(map[string]any)["bash"] = text
+		out, err := json.Marshal(f)
+		must(t, err)
+		write(t, b.hookFile("u"), string(out), 0o644)
+	}
+}
+
+func image(text string) func(*testing.T, *bench) {
+	return func(t *testing.T, b *bench) {
+		write(t, b.d.Image.Beside, text, 0o755)
+		b.apply()
+	}
+}
+
+func TestDoctorFindings(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range doctorCases {
+		seen[c.id] = true
+		t.Run(c.id, func(t *testing.T) {
+			b := newBench(t, "u")
+			b.apply()
+			c.do(t, b)
+			before := tree(t, b.root)
+			d, err := Doctor(context.Background(), b.host, b.d)
+			must(t, err)
+			i := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.ID == c.id && f.Severity == c.severity })
+			if i < 0 {
+				t.Fatalf("not found; there is %+v", d.Findings)
+			}
+			f := d.Findings[i]
+			if f.Fixable != c.fixable || f.Detail == "" || f.Remedy == "" || f.Object == "" {
+				t.Errorf("%+v", f)
+			}
+			if d.Broken() != slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Severity == Error }) {
+				t.Error("Broken is wrong")
+			}
+			sameTree(t, tree(t, b.root), before) // it changes nothing
+			if f.Fixable {
+				b.apply()
+				d, err = Doctor(context.Background(), b.host, b.d)
+				must(t, err)
+				if slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.ID == c.id }) {
+					t.Error("repair didn't fix it")
+				}
+			}
+		})
+	}
+	// Each id of the document has a case, but for what this machine can't show.
+	for _, id := range []string{"home.skipped", "canary.run", "hook-binary.noexec", "account.missing", "powershell.restricted"} {
+		seen[id] = true
+	}
+	doc := read(t, "../docs/drift.md")
+	for id := range seen {
+		object, kind, _ := strings.Cut(id, ".")
+		if !strings.Contains(doc, "`"+id+"`") && !slices.Contains(Kinds, Kind(kind)) {
+			t.Errorf("%s (of %s) isn't in docs/drift.md", id, object)
+		}
+	}
+}
+
+func TestDoctorIsCleanAfterInstall(t *testing.T) {
+	b := newBench(t, "u")
+	b.apply()
+	d, err := Doctor(context.Background(), b.host, b.d)
+	must(t, err)
+	if len(d.Findings) > 0 || d.Broken() {
+		t.Errorf("%+v", d.Findings)
+	}
+	if f := d.Facts["u"]; f.CanaryMs <= 0 {
+		t.Errorf("no canary ran: %+v", f)
+	}
+}
+
+func TestNoexecIsFound(t *testing.T) {
+	if !noexec("/proc") {
+		t.Skip("/proc allows programs here")
+	}
+	b := newBench(t, "u")
+	b.d.Layout.HookBinary = "/proc/version"
+	if f := machineFindings(b.host, b.d); !slices.ContainsFunc(f, func(f Finding) bool { return f.ID == "hook-binary.noexec" }) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestWatchReportsShadowing: what is reported rather than repaired is found
+// while watching, without a canary.
+func TestWatchReportsShadowing(t *testing.T) {
+	b := newBench(t, "u", "v")
+	b.apply()
+	found := make(chan []Finding, 100)
+	b.watching(WatchOptions{AuditEvery: time.Hour, Found: func(f []Finding) { found <- f }})
+	expect := func(want ...string) {
+		t.Helper()
+		end := time.After(2 * time.Second)
+		var last []string
+		for {
+			select {
+			case f := <-found:
+				last = nil
+				for _, x := range f {
+					last = append(last, x.User+" "+x.ID)
+				}
+				slices.Sort(last)
+				if slices.Equal(last, want) {
+					return
+				}
+			case <-end:
+				t.Fatalf("last findings %q, want %q", last, want)
+			}
+		}
+	}
+	write(t, b.home("u", ".copilot", "settings.json"), `{"disableAllHooks":true}`, 0o644)
+	expect("u shadowed.disable-all-hooks")
+	write(t, b.home("v", ".copilot", "hooks", "x.json"), read(t, "testdata/reports/R56.b.json"), 0o644)
+	expect("u shadowed.disable-all-hooks", "v duplicated.registration")
+	must(t, os.Remove(b.home("u", ".copilot", "settings.json")))
+	expect("v duplicated.registration")
+}
+
+// TestHostileWorkerAnswers: what a user's own worker may say (security.md S16).
+func TestHostileWorkerAnswers(t *testing.T) {
+	ask := HomeRequest{Verb: PlanHome, Items: []Item{{Object: HookFile, Path: "/home/u/.copilot/hooks/" + hookFileName}}}
+	step := `{"object":"hook-file","path":"/home/u/.copilot/hooks/pinta-copilot.json","kind":"absent","foundUid":1`
+	for _, c := range []struct{ name, line, says string }{
+		{"fine", `{"steps":[` + step + `}],"before":{"/home/u/.copilot":"absent"}}`, ""},
+		{"not JSON", `hello`, "can't be read"},
+		{"unknown field", `{"exec":"/bin/sh"}`, "can't be read"},
+		{"two values", `{}{}`, "can't be read"},
+		{"another path", `{"steps":[{"object":"hook-file","path":"/etc/passwd","kind":"absent","foundUid":0}]}`, "wasn't asked"},
+		{"another object", `{"steps":[{"object":"policy-file","path":"/home/u/.copilot/hooks/pinta-copilot.json","kind":"absent","foundUid":0}]}`, "wasn't asked"},
+		{"unknown kind", `{"steps":[{"object":"hook-file","path":"/home/u/.copilot/hooks/pinta-copilot.json","kind":"fine","foundUid":0}]}`, "wasn't asked"},
+		{"before of another path", `{"before":{"/etc/passwd":"absent"}}`, "wasn't asked"},
+		{"before of another kind", `{"before":{"/home/u/.copilot":"../../x"}}`, "wasn't asked"},
+		{"too many steps", `{"steps":[` + strings.TrimSuffix(strings.Repeat(step+`},`, maxSteps+1), ",") + `]}`, "out of bounds"},
+	} {
+		_, err := decodeAnswer([]byte(c.line), ask)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	a, err := decodeAnswer([]byte(`{"steps":[`+step+`,"detail":"a\nb\u001b[2J","error":"x"}],"findings":[{"id":"x\n","severity":"panic","object":"","detail":"","remedy":"","fixable":true}],
+		"copilotHome":"relative","facts":{"olderSessions":-5,"clients":[{"kind":"a\u0000","version":"1"}]}}`), ask)
+	must(t, err)
+	if s := a.Steps[0]; s.Detail != "a b [2J" || s.FoundUID != 1 {
+		t.Errorf("%+v", s)
+	}
+	if f := a.Findings[0]; f.ID != "x " || f.Severity != Warning || f.Fixable {
+		t.Errorf("%+v", f)
+	}
+	if a.CopilotHome != "" || a.Facts.OlderSessions != 0 || a.Facts.Clients[0].Kind != "a " {
+		t.Errorf("%+v %+v", a, a.Facts)
+	}
+	_ = users.Max
+}
+
+func FuzzWorkerAnswer(f *testing.F) {
+	f.Add([]byte(`{"steps":[{"object":"hook-file","path":"/h/.copilot/hooks/pinta-copilot.json","kind":"absent","ops":[{"verb":"write","path":"x"}],"foundUid":1}],"facts":{"clients":[{}]}}`))
+	ask := HomeRequest{Items: []Item{{Object: HookFile, Path: "/h/.copilot/hooks/" + hookFileName}}}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := decodeAnswer(b, ask)
+		if err != nil {
+			return
+		}
+		for _, s := range a.Steps {
+			if s.Path != ask.Items[0].Path || strings.ContainsAny(s.Detail+s.Error, "\n\x1b") {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}
+
+func TestOlderVersions(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"1.0.49", "1.0.57", true}, {"1.0.57", "1.0.57", false}, {"1.0.102", "1.0.57", false}, {"1.0.72-1", "1.0.71", false}, {"1.1", "1.0.102", false}, {"0.0.409", "1.0.57", true}, {"", "1", true}, {"x.y", "1", true}} {
+		if got := older(c.a, c.b); got != c.want {
+			t.Errorf("%s before %s: %v", c.a, c.b, got)
+		}
+	}
+}
+
+func TestIsHost(t *testing.T) {
+	for _, c := range []struct {
+		argv []string
+		want bool
+	}{
+		{[]string{"copilot", "-p", "x"}, true}, {[]string{"node", "/usr/lib/node_modules/@github/copilot/index.js"}, true}, {[]string{"/usr/share/code/code", "--type=renderer"}, true},
+		{[]string{`C:\Users\x\AppData\Local\Programs\Microsoft VS Code\Code.exe`}, true}, {[]string{"vim", "copilot"}, true}, // kept rather too long
+		{[]string{"bash", "-c", "x", "copilot"}, false}, {[]string{"node", "server.js"}, false}, {[]string{""}, false}, {nil, false},
+	} {
+		if got := isHost(c.argv); got != c.want {
+			t.Errorf("%q: %v", c.argv, got)
+		}
+	}
+}
+
+func TestProcessesSeesItself(t *testing.T) {
+	stat := []byte("42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 1 2 3")
+	if n, ok := startTicks(stat); !ok || n != 12345 {
+		t.Errorf("%d, %v", n, ok)
+	}
+	if boot, ok := bootTime(); !ok || time.Since(boot) < 0 {
+		t.Errorf("boot at %s, %v", boot, ok)
+	}
+	Processes()
+}
+
+func TestPlainJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		"{\"a\":1, // x\n}":         "{\"a\":1  \n}",
+		`{"a":"// no","b":[1,2,],}`: `{"a":"// no","b":[1,2 ] }`,
+		"\xef\xbb\xbf{}":            "{}",
+		`{"a":/* , */1}`:            `{"a": 1}`,
+		`{"a":"\"//"}`:              `{"a":"\"//"}`,
+		`/**/{}`:                    ` {}`,
+		`"unclosed`:                 `"unclosed`,
+		`/* unclosed`:               ` `,
+		`{"a":1,/* x */}`:           `{"a":1  }`,
+		`["\\",]`:                   `["\\" ]`,
+	} {
+		if got := string(plainJSON([]byte(in))); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
