@@ -244,7 +244,7 @@ func FuzzScan(f *testing.F) {
 		if err := os.WriteFile(d+"/7.seg", b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(d, Options{still: true})
+		s, err := Open(d, Options{still: true, disk: &mortal{folder: folder(d), left: -1, files: map[string]*mortalFile{}}})
 		if err != nil {
 			t.Fatal(err)
 		}
