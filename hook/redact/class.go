@@ -43,8 +43,6 @@ var classes = func() (t [256]class) {
 			t[c] = lineBreak
 		case b <= ' ' || b == 0x7f:
 			t[c] = blank // control characters end a word as a blank does
-		case b >= 0x80:
-			t[c] = tailSign
 		}
 	}
 	for _, set := range []struct {

@@ -23,18 +23,11 @@ func (s *scanner) mysql(i int) {
 	s.shell = s.arguments(end)
 }
 
-// lookBack is how far before a name the command that it may be an argument of is looked for, in bytes.
-const lookBack = 512
-
 // isArgument tells whether the name at i is an argument of a command that has options of its own beginning with -p, like
 // find and mkdir, or the value of an option before it. quoted says that a quote closes right behind it.
 func (s *scanner) isArgument(i int, quoted bool) bool {
 	t := s.text
-	from := i
-	for from > 0 && from > i-lookBack && t[from-1] != '\n' && t[from-1] != '`' && strings.IndexByte(";|&()", t[from-1]) < 0 {
-		from--
-	}
-	before := strings.TrimLeft(t[from:i], " \t")
+	before := strings.TrimLeft(t[s.commandStart(i):i], " \t")
 	word := before[strings.LastIndexAny(before, " \t")+1:] // what stands before the name in its own word
 	words := strings.TrimRight(strings.TrimSuffix(before, word), " \t")
 	if words == "" || !quoted && strings.ContainsAny(word, `"'`) { // the beginning of a command in quotes
@@ -54,6 +47,19 @@ func (s *scanner) isArgument(i int, quoted bool) bool {
 		return true
 	}
 	return false
+}
+
+// commandStart returns where the simple command that i lies in begins.
+func (s *scanner) commandStart(i int) int {
+	from := i
+	for from > s.line.end && classes[s.text[from-1]]&lineBreak == 0 && strings.IndexByte(";|&()`", s.text[from-1]) < 0 {
+		from--
+	}
+	if from > 0 && from == s.line.end {
+		from = s.line.start // no separator since then
+	}
+	s.line = run{from, i}
+	return from
 }
 
 // arguments goes over the arguments from i on and returns where the command ends.

@@ -6,7 +6,6 @@ const (
 	pemBegin = "-----BEGIN "
 	pemEnd   = "-----END "
 	pemClose = "-----"
-	maxLabel = 64
 )
 
 // privateKey takes a PEM block with a private key, from BEGIN to END or, without END, to the end of the text. In the judged
@@ -20,25 +19,36 @@ func (s *scanner) privateKey(i int) {
 	if !ok {
 		return
 	}
-	end, inner := len(t), len(t)
-	for at := body; ; {
-		n := strings.Index(t[at:], pemEnd)
-		if n < 0 {
-			break
-		}
-		if close, ok := label(t, at+n, pemEnd); ok {
-			end, inner = close, at+n
-			break
-		}
-		at += n + len(pemEnd)
-	}
+	inner, end := s.pemEnd(body)
 	if s.rules.judged() {
 		complete := inner < end
-		if reach := keyLines(t[:inner], body, complete); !complete || reach < inner {
+		if reach := s.keyLines(t[:inner], body, complete); !complete || reach < inner {
 			end = reach
 		}
 	}
 	s.add(privateKey, i, end)
+}
+
+// pemEnd finds the END line behind i: bytes [inner, end), both len(t) if there is none.
+func (s *scanner) pemEnd(i int) (inner, end int) {
+	t := s.text
+	if i <= s.pem.start {
+		return s.pem.start, s.pem.end
+	}
+	for at := i; ; {
+		n := strings.Index(t[at:], pemEnd)
+		if n < 0 {
+			s.pem = run{len(t), len(t)}
+			break
+		}
+		at += n
+		if end, ok := label(t, at, pemEnd); ok {
+			s.pem = run{at, end}
+			break
+		}
+		at += len(pemEnd)
+	}
+	return s.pem.start, s.pem.end
 }
 
 // label reads a PEM line of a private key and returns its end.
@@ -47,7 +57,7 @@ func label(t string, i int, begin string) (end int, ok bool) {
 		return 0, false
 	}
 	i += len(begin)
-	n := strings.Index(t[i:min(len(t), i+maxLabel+len(pemClose))], pemClose)
+	n := strings.Index(t[i:], pemClose) // the next line's dashes at the latest, so no byte is searched often
 	if n < 0 {
 		return 0, false
 	}
@@ -57,10 +67,14 @@ func label(t string, i int, begin string) (end int, ok bool) {
 
 // keyLines returns how far the lines from i on can be part of a key: base64, PEM headers and blank lines. Line breaks may be
 // escaped. In a complete block a line may be any one word.
-func keyLines(t string, i int, complete bool) int {
+func (s *scanner) keyLines(t string, i int, complete bool) int {
 	end := i
 	for i < len(t) {
-		stop, next := lineEnd(t, i)
+		if i >= s.row.end {
+			s.row.start = i
+			s.row.end, s.next = lineEnd(s.text, i)
+		}
+		stop, next := min(s.row.end, len(t)), s.next
 		line := strings.Trim(t[i:stop], " \t")
 		switch {
 		case line == "":

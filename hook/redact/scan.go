@@ -12,7 +12,11 @@ type scanner struct {
 	until [kinds]int // where a rule's last match ended
 	runs  [3]run     // the three parts of a JWT
 	host  run        // how far an address's password may reach
+	pem   run        // the next END line
+	row   run        // the line that was last read for a key
+	next  int        // where the line after it begins
 	shell int        // where the last mysql command ended
+	line  run        // the last command that was looked at from its middle
 	open  uint16     // quotes that are known not to close any more
 }
 
@@ -129,7 +133,7 @@ const gap = 20
 // awsSecretKey takes aws…secret(…access)(…key) and then the value behind a colon or equals sign.
 func (s *scanner) awsSecretKey(i int) {
 	t := s.text
-	if i < s.until[awsSecretKey] || !foldPrefix(t, i, "aws") {
+	if !foldPrefix(t, i, "aws") {
 		return
 	}
 	var seen [4 * gap]bool // which ends of the name have been tried, as offsets from i

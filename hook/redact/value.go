@@ -129,7 +129,7 @@ func (s *scanner) passwordFlag(i int) {
 	}
 }
 
-// schemes are the addresses that carry a password, each with the endings that drivers and TLS give it.
+// schemes are the addresses that carry a password, with the endings that TLS and others give them.
 var schemes = [...]string{"postgres", "postgresql", "mysql", "mysql2", "mysqls", "mariadb", "mongodb", "redis", "rediss"}
 
 // address takes the password of a database URL; i is at the colon before //.
@@ -193,11 +193,8 @@ func isDatabase(before string) bool {
 		}
 	}
 	before = strings.ToLower(before)
-	if name, _, ok := strings.Cut(before, "+"); ok {
-		before = name
-	}
 	for _, scheme := range schemes {
-		if strings.HasSuffix(before, scheme) {
+		if strings.HasSuffix(before, scheme) || strings.Contains(before, scheme+"+") { // + a driver
 			return true
 		}
 	}
