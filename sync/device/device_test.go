@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/pinta-ai/pinta-agent/enroll"
 	"github.com/pinta-ai/pinta-agent/enroll/enrolltest"
 	"github.com/pinta-ai/pinta-agent/internal/api"
@@ -696,3 +698,5 @@ func TestPollsGrowShorterWhereAProxyCutsThem(t *testing.T) {
 		}
 	})
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -122,14 +122,19 @@ func (d *Device) patience(now time.Time) time.Duration {
 }
 
 // knownETag names the config that the Manager need not send: the one in force,
-// or one that was refused and is not due yet.
-func (d *Device) knownETag(now time.Time) string {
+// or one that was refused and is not due yet. What another Manager called its
+// config means nothing to this one.
+func (d *Device) knownETag() string {
+	id, err := d.State.Identity()
+	if err != nil {
+		return ""
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case d.refused.err != nil && now.Before(d.refused.until):
+	case d.refused.err != nil && d.Clock.Now().Before(d.refused.until):
 		return d.refused.etag
-	case d.current != nil:
+	case d.current != nil && d.current.root == id.Root:
 		return d.current.etag
 	}
 	return ""
@@ -144,7 +149,7 @@ func (d *Device) poll(ctx context.Context, wait time.Duration, fresh bool) error
 	}
 	params := api.GetDeviceConfigParams{Wait: int(wait / time.Second)}
 	if !fresh {
-		params.IfNoneMatch = d.knownETag(d.Clock.Now())
+		params.IfNoneMatch = d.knownETag()
 	}
 	held, wake := context.WithTimeout(ctx, wait+slack)
 	defer wake()
@@ -174,7 +179,13 @@ func (d *Device) poll(ctx context.Context, wait time.Duration, fresh bool) error
 		}
 		return err
 	}
-	d.contact(err)
+	var r *Refusal
+	switch {
+	case !errors.As(err, &r):
+		d.contact(err)
+	case r.Reason != "malformed" && r.Reason != "signature":
+		d.contact(nil) // it was the Manager all the same
+	}
 	return err
 }
 

@@ -425,3 +425,27 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%d spans", n)
 	}
 }
+
+func TestOverloadAndFullSpool(t *testing.T) {
+	f := newFixture(t, spool.Options{})
+	if !f.memory.TryAcquire(inFlight) {
+		t.Fatal("memory is taken")
+	}
+	w := f.post(t, typeJSON, "", []byte(hookSpan(1, "", "")))
+	if w.Code != 429 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("overload: %d", w.Code)
+	}
+	f.memory.Release(inFlight)
+	f.spool.Close()
+	w = f.post(t, typeProto, "", nil)
+	if w.Code != 200 {
+		t.Errorf("nothing to spool: %d", w.Code)
+	}
+	w = f.post(t, typeJSON, "", []byte(hookSpan(1, "", "")))
+	if w.Code != 503 || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), f.dir) {
+		t.Errorf("spool: %d %s", w.Code, w.Body)
+	}
+	if st := f.Stats(); st.Refused != 2 || st.Counters.Hooks != 0 {
+		t.Errorf("%+v", st)
+	}
+}
