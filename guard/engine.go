@@ -66,6 +66,20 @@ func (s *state) now() time.Time { return s.clock() }
 // S15): between installation and the first config nothing else could keep a
 // tool from removing the hook.
 func NewEngine(opt Options) *Engine {
+	e := newEngine(opt)
+	mode := "enforce"
+	if opt.Unmanaged {
+		mode = "off"
+	}
+	c, err := compile(&Policy{Mode: mode, TimeoutMs: 400, OnOverrun: "allow"}, builtinProtection())
+	if err != nil {
+		panic("guard: the built-in protection does not compile: " + err.Error()) // it is embedded and tested
+	}
+	e.current.Store(&state{Compiled: c, group: opt.Group, clock: e.opt.Clock})
+	return e
+}
+
+func newEngine(opt Options) *Engine {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
@@ -75,17 +89,7 @@ func NewEngine(opt Options) *Engine {
 	if opt.Memory == nil {
 		opt.Memory = NewMemory("", 0)
 	}
-	e := &Engine{opt: opt, slots: make(chan struct{}, 4*runtime.GOMAXPROCS(0))}
-	mode := "enforce"
-	if opt.Unmanaged {
-		mode = "off"
-	}
-	c, err := compile(&Policy{Mode: mode, TimeoutMs: 400, OnOverrun: "allow"}, builtinProtection())
-	if err != nil {
-		panic("guard: the built-in protection does not compile: " + err.Error()) // it is embedded and tested
-	}
-	e.current.Store(&state{Compiled: c, group: opt.Group, clock: opt.Clock})
-	return e
+	return &Engine{opt: opt, slots: make(chan struct{}, 4*runtime.GOMAXPROCS(0))}
 }
 
 // Load puts the guard object of a verified config in force for a group: it is

@@ -160,7 +160,7 @@ func testCase(c *Compiled, f Fixture) Result {
 		return r
 	}
 	ev.User = f.User
-	e := NewEngine(Options{Host: "test"})
+	e := newEngine(Options{Host: "test"})
 	e.current.Store(&state{Compiled: c, group: f.Group, clock: e.opt.Clock})
 	answer := e.Evaluate(context.Background(), ev, testBudget)
 	r.Got, r.Rule = answer.Decision, answer.Reason

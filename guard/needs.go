@@ -260,15 +260,11 @@ func patternNeeds(e ast.Expr) need {
 		return need{}
 	}
 	var list []need
-	for _, b := range literal.Branches(tree) {
-		var some []need
-		for _, w := range b.Words {
-			some = append(some, word(w))
-		}
-		if len(some) == 0 {
-			return need{}
-		}
-		list = append(list, anyOf(some...))
+	for _, w := range literal.Required(tree) {
+		list = append(list, word(w))
+	}
+	if len(list) == 0 {
+		return need{}
 	}
 	return anyOf(list...)
 }

@@ -26,7 +26,7 @@ func (ev *Event) resolve(tool string) {
 	}
 	for _, p := range ev.named {
 		add(&ev.paths, p)
-		if tool == "write" {
+		if tool == "write" || changesByName(tool) {
 			add(&ev.writes, p)
 		}
 	}
@@ -65,6 +65,13 @@ func (ev *Event) resolve(tool string) {
 	ev.paths = slices.Compact(ev.paths)
 	slices.Sort(ev.writes)
 	ev.writes = slices.Compact(ev.writes)
+}
+
+// changesByName says whether an MCP tool's name promises to change files.
+func changesByName(tool string) bool {
+	name, ok := strings.CutPrefix(strings.ToLower(tool), "mcp:")
+	return ok && slices.ContainsFunc([]string{"write", "edit", "create", "delete", "remove", "move", "rename", "update", "append", "replace", "patch", "save"},
+		func(verb string) bool { return strings.Contains(name, verb) })
 }
 
 // slashPath cleans a path and joins it to cwd if it is relative.

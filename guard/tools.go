@@ -71,6 +71,11 @@ func canonicalTool(host string, mentioned []string) string {
 	return host
 }
 
+// CanonicalTool is the canonical name of a host's tool where no rule says how an
+// MCP name is cut: shell, read, write, search, fetch, agent, mcp:SERVER/TOOL, or
+// the name itself.
+func CanonicalTool(host string) string { return canonicalTool(host, nil) }
+
 // toolSet is the tools of a rule: canonical names, exact host names,
 // mcp:SERVER/TOOL with * for either part. Empty is every tool.
 type toolSet []string

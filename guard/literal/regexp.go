@@ -37,6 +37,59 @@ func Branches(tree *syntax.Regexp) []Branch {
 	return list
 }
 
+// Required gives words of which at least one is in every match of an
+// expression, folded; nil if none could be derived. Unlike Branches it says
+// nothing about where, and so finds more.
+func Required(tree *syntax.Regexp) []string {
+	words := required(tree)
+	if least(words) == 0 || len(words) > maxRequired {
+		return nil
+	}
+	return words
+}
+
+const maxRequired = 256
+
+func required(tree *syntax.Regexp) (best []string) {
+	switch tree.Op {
+	case syntax.OpPlus:
+		return required(tree.Sub[0])
+	case syntax.OpRepeat:
+		if tree.Min > 0 {
+			return required(tree.Sub[0])
+		}
+		return nil
+	case syntax.OpAlternate:
+		for _, sub := range tree.Sub {
+			one := required(sub)
+			if least(one) == 0 || len(best)+len(one) > maxRequired {
+				return sequence([]*syntax.Regexp{tree}).words
+			}
+			best = append(best, one...)
+		}
+		return distinct(best)
+	}
+	elements := flat(tree, nil)
+	if len(elements) == 1 && elements[0] != tree {
+		return required(elements[0])
+	}
+	consider := func(set []string) {
+		a, b := min(least(set), telling), min(least(best), telling)
+		if a > b || a == b && len(set) < len(best) {
+			best = set
+		}
+	}
+	for i, e := range elements {
+		consider(sequence(elements[i:]).words)
+		if e != tree && (e.Op == syntax.OpAlternate || e.Op == syntax.OpPlus || e.Op == syntax.OpRepeat) {
+			consider(required(e))
+		}
+	}
+	return best
+}
+
+func least(set []string) int { return words{words: set}.least() }
+
 // alternatives splits a top-level alternation.
 func alternatives(tree *syntax.Regexp) []*syntax.Regexp {
 	if tree.Op == syntax.OpAlternate {

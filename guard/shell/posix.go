@@ -106,7 +106,10 @@ func (w *walker) redirs(list []*syntax.Redirect) (r redirs) {
 			text, _ := w.text(rd.Word)
 			r.reads = append(r.reads, text)
 		case syntax.DplIn, syntax.DplOut:
-			w.text(rd.Word)
+			text, _ := w.text(rd.Word)
+			if strings.Trim(text, "0123456789-") != "" { // >& FILE is &> FILE
+				r.writes = append(r.writes, text)
+			}
 		default:
 			text, _ := w.text(rd.Word)
 			r.writes = append(r.writes, text)

@@ -21,6 +21,8 @@ func powershell(text string, via []string, nesting int) (out Script) {
 	commands := tokenize(text, '`')
 	var begun []string // names of the pipeline so far
 	first := 0
+	type place struct{ depth, index int }
+	var outer []place
 	for _, t := range commands {
 		if len(out.Commands) >= maxCommands {
 			out.Partial = true
@@ -53,6 +55,14 @@ func powershell(text string, via []string, nesting int) (out Script) {
 		for i := first; i < len(out.Commands) && c.Name != ""; i++ {
 			out.Commands[i].To = append(out.Commands[i].To, c.Name)
 		}
+		for len(outer) > 0 && outer[len(outer)-1].depth >= t.depth {
+			outer = outer[:len(outer)-1]
+		}
+		if len(outer) > 0 && c.Name != "" { // an expression in parentheses gives its result to what is around it
+			around := &out.Commands[outer[len(outer)-1].index]
+			around.From = append(around.From, c.Name)
+		}
+		outer = append(outer, place{t.depth, len(out.Commands)})
 		out.Commands = append(out.Commands, c)
 		if c.Name != "" {
 			begun = append(begun, c.Name)
@@ -119,6 +129,7 @@ type token struct {
 	words         []string
 	writes, reads []string
 	piped         bool // takes the output of the one before
+	depth         int  // of parentheses around it
 }
 
 // tokenize cuts a text at separators outside quotes. escape is the character
@@ -143,12 +154,13 @@ func tokenize(text string, escape byte) (list []token) {
 		word.Reset()
 		begun = false
 	}
+	depth := 0
 	flush := func(piped bool) {
 		end()
 		if len(cur.words)+len(cur.writes)+len(cur.reads) > 0 {
 			list = append(list, cur)
 		}
-		cur = token{piped: piped}
+		cur = token{piped: piped, depth: depth}
 	}
 	for i := 0; i < len(text) && len(list) < maxCommands; i++ {
 		switch c := text[i]; c {
@@ -180,7 +192,13 @@ func tokenize(text string, escape byte) (list []token) {
 			i = j
 		case ' ', '\t', '\r', ',':
 			end()
-		case '\n', ';', '(', ')', '{', '}':
+		case '(':
+			depth++
+			flush(false)
+		case ')':
+			depth = max(0, depth-1)
+			flush(false)
+		case '\n', ';', '{', '}':
 			flush(false)
 		case '|':
 			if i+1 < len(text) && text[i+1] == '|' {

@@ -51,6 +51,8 @@ func newCommand(words []string) Command {
 		case strings.HasPrefix(w, "--"):
 			name, _, _ := strings.Cut(w[2:], "=")
 			c.Flags = append(c.Flags, name)
+		case len(w) > 1 && w[0] == '-' && cmdlet(c.Name):
+			c.Flags = append(c.Flags, w[1:])
 		case len(w) > 1 && w[0] == '-':
 			c.Flags = append(c.Flags, shortFlags(w[1:])...)
 		case slashes && len(w) > 1 && w[0] == '/' && len(w) <= 4:
@@ -77,6 +79,19 @@ func shortFlags(w string) []string {
 		flags = append(flags, whole[i:i+1])
 	}
 	return append(flags, whole)
+}
+
+// cmdlet says whether a name is Verb-Noun, as only PowerShell's are: there an
+// option is always one word.
+func cmdlet(name string) bool {
+	verb, noun, ok := strings.Cut(name, "-")
+	return ok && noun != "" && cmdletVerbs[strings.ToLower(verb)]
+}
+
+var cmdletVerbs = map[string]bool{
+	"add": true, "clear": true, "copy": true, "disable": true, "enable": true, "export": true, "format": true, "foreach": true, "get": true,
+	"import": true, "initialize": true, "invoke": true, "move": true, "new": true, "out": true, "remove": true, "rename": true, "restart": true,
+	"set": true, "start": true, "stop": true, "test": true, "uninstall": true, "write": true,
 }
 
 // slashFlags are commands of cmd.exe, which write /s.
