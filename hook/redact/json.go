@@ -2,7 +2,6 @@ package redact
 
 import (
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
@@ -46,8 +45,14 @@ func valueEdits(key, s string, w worker, level int) []edit {
 }
 
 func looksJSON(s string) bool {
-	s = strings.TrimLeft(s, " \t\r\n")
-	return len(s) > 1 && (s[0] == '{' || s[0] == '[' || s[0] == '"')
+	for i := 0; i+1 < len(s); i++ {
+		switch s[i] {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return s[i] == '{' || s[i] == '[' || s[i] == '"'
+		}
+	}
+	return false
 }
 
 // isJSON reports whether data is one object, array or string, or several objects and arrays, as in JSON lines.
