@@ -47,6 +47,7 @@ const (
 // note writes one short line to stderr. Callers never pass payload text,
 // detected values or tokens.
 func (p *Process) note(text string) {
+	defer func() { _ = recover() }() // a host without stderr is no fault
 	line := make([]byte, 0, len(notePrefix)+len(text)+1)
 	line = append(line, notePrefix...)
 	for _, r := range text {

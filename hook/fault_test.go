@@ -1,0 +1,363 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pinta-ai/pinta-agent/hook/event"
+	"github.com/pinta-ai/pinta-agent/internal/safefile"
+)
+
+// rigged is a process whose parts tests replace.
+type rigged struct {
+	*Process
+	mu             sync.Mutex
+	stdout, stderr bytes.Buffer
+	writes         int
+	exited         chan struct{}
+}
+
+const preToolUse = `{"hook_event_name":"PreToolUse","session_id":"s1","cwd":"/r","tool_name":"bash","tool_input":{"command":"ls"}}`
+
+func rig(t *testing.T, stdin string, env map[string]string) *rigged {
+	r := &rigged{exited: make(chan struct{})}
+	home := t.TempDir()
+	r.Process = &Process{
+		Stdin: &onceSource{data: []byte(stdin)},
+		Lookup: func(key string) (string, bool) {
+			if v, ok := env[key]; ok {
+				return v, true
+			}
+			if key == "HOME" || key == "USERPROFILE" {
+				return home, true
+			}
+			return "", false
+		},
+		Environ:  func() []string { return nil },
+		Now:      time.Now,
+		ReadFile: safefile.ReadFile,
+		Policy:   func() ([]byte, error) { return nil, os.ErrNotExist },
+		Stdout: func(line []byte) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.writes++
+			r.stdout.Write(line)
+		},
+		Stderr: func(line []byte) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.stderr.Write(line)
+		},
+	}
+	var once sync.Once
+	r.Exit = func() {
+		once.Do(func() { close(r.exited) })
+		runtime.Goexit()
+	}
+	return r
+}
+
+// run runs the hook and waits for its end.
+func (r *rigged) run(t *testing.T) {
+	t.Helper()
+	go Run(r.Process)
+	select {
+	case <-r.exited:
+	case <-time.After(15 * time.Second):
+		t.Fatal("the run doesn't end")
+	}
+}
+
+// guard starts a guard that denies, and counts its questions.
+func guard(t *testing.T, answer string) (url string, asked *int) {
+	asked = new(int)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		*asked++
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, asked
+}
+
+const denies = `{"decision":"DENY","reason":"deny_x","userMessage":"No."}`
+
+// TestFaultsNeverHideTheDenial breaks one part of the process at a time: the
+// guard is asked and its denial printed all the same, in one write.
+func TestFaultsNeverHideTheDenial(t *testing.T) {
+	for name, breakIt := range map[string]func(t *testing.T, r *rigged, env map[string]string){
+		"nothing": func(*testing.T, *rigged, map[string]string) {},
+		"env file panics": func(_ *testing.T, r *rigged, _ map[string]string) {
+			r.ReadFile = func(string, int64) ([]byte, error) { panic("x") }
+		},
+		"env file fails": func(_ *testing.T, r *rigged, _ map[string]string) {
+			r.ReadFile = func(string, int64) ([]byte, error) { return nil, io.ErrUnexpectedEOF }
+		},
+		"env file hangs": func(_ *testing.T, r *rigged, _ map[string]string) {
+			r.ReadFile = func(string, int64) ([]byte, error) { select {} }
+		},
+		"env file is nonsense": func(_ *testing.T, r *rigged, _ map[string]string) {
+			r.ReadFile = func(string, int64) ([]byte, error) { return bytes.Repeat([]byte("\x00=\xff"), 1000), nil }
+		},
+		"data dir is a file": func(t *testing.T, _ *rigged, env map[string]string) {
+			env["COPILOT_PLUGIN_DATA"] = filepath.Join(t.TempDir(), "f")
+			if err := os.WriteFile(env["COPILOT_PLUGIN_DATA"], nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"clock in 1900": func(_ *testing.T, r *rigged, _ map[string]string) {
+			zero := time.Now()
+			r.Now = func() time.Time { return time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Since(zero)) }
+		},
+		"stderr panics": func(_ *testing.T, r *rigged, env map[string]string) {
+			r.Stderr = func([]byte) { panic("x") }
+			env["COPILOT_PLUGIN_DATA"] = "/dev/null/x"
+		},
+		"policy panics": func(_ *testing.T, r *rigged, env map[string]string) {
+			env["PINTA_COPILOT_SOURCE"], env["COPILOT_CLI_BINARY_VERSION"] = "user", "1.0.102"
+			r.Policy = func() ([]byte, error) { panic("x") }
+		},
+		"policy hangs": func(_ *testing.T, r *rigged, env map[string]string) {
+			env["PINTA_COPILOT_SOURCE"], env["COPILOT_CLI_BINARY_VERSION"] = "user", "1.0.102"
+			r.Policy = func() ([]byte, error) { select {} }
+		},
+		"collector is no URL": func(_ *testing.T, _ *rigged, env map[string]string) { env["COPILOT_PLUGIN_OPTION_ENDPOINT"] = "::::" },
+		"slow disk, then fine": func(_ *testing.T, r *rigged, _ map[string]string) {
+			r.ReadFile = func(string, int64) ([]byte, error) { time.Sleep(600 * time.Millisecond); return nil, nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, asked := guard(t, denies)
+			env := map[string]string{"PINTA_GUARD_ENDPOINT": url, "PINTA_GUARD_TIMEOUT_MS": "3000"}
+			r := rig(t, preToolUse, env)
+			breakIt(t, r, env)
+			start := time.Now()
+			r.run(t)
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if *asked != 1 || r.writes != 1 || !strings.Contains(r.stdout.String(), `"permissionDecision":"deny"`) {
+				t.Errorf("asked %d times, %d writes, stdout %q, stderr %q", *asked, r.writes, r.stdout.String(), r.stderr.String())
+			}
+		})
+	}
+}
+
+// TestFilesHang: a home that hangs costs the shared time, once, and no event.
+func TestFilesHang(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the fault seam of safefile is the same there")
+	}
+	url, asked := guard(t, denies)
+	release := make(chan struct{})
+	defer close(release)
+	r := rig(t, preToolUse, map[string]string{"PINTA_GUARD_ENDPOINT": url, "PINTA_GUARD_TIMEOUT_MS": "3000"})
+	reads := 0
+	r.ReadFile = func(string, int64) ([]byte, error) {
+		reads++
+		<-release
+		return nil, nil
+	}
+	start := time.Now()
+	r.run(t)
+	if took := time.Since(start); took > 3*time.Second || took < diskTime/2 {
+		t.Errorf("took %v", took)
+	}
+	if *asked != 1 || reads != 1 {
+		t.Errorf("asked %d times, read %d times", *asked, reads)
+	}
+}
+
+// TestFateOwesTheDenial: once a DENY is known, a fault prints it in its
+// plainest form.
+func TestFateOwesTheDenial(t *testing.T) {
+	r := rig(t, "", nil)
+	f := &fate{p: r.Process}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer f.end()
+		f.owe([]byte("{}\n"))
+		panic("fault")
+	}()
+	<-done
+	if r.stdout.String() != "{}\n" {
+		t.Errorf("stdout %q", r.stdout.String())
+	}
+	f.settle()
+	if r.writes != 1 {
+		t.Errorf("%d writes", r.writes)
+	}
+}
+
+// TestStdinHangs: half an object and then nothing ends the wait, and exits.
+func TestStdinHangs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		src  event.Source
+		note string
+	}{
+		{"stalls", &stallSource{data: []byte(preToolUse[:40])}, "stopped"},
+		{"fails", failSource{}, "empty"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url, asked := guard(t, denies)
+			r := rig(t, "", map[string]string{"PINTA_GUARD_ENDPOINT": url})
+			r.Stdin = c.src
+			r.run(t)
+			if *asked != 0 || r.writes != 0 || !strings.Contains(r.stderr.String(), c.note) {
+				t.Errorf("asked %d, writes %d, stderr %q", *asked, r.writes, r.stderr.String())
+			}
+		})
+	}
+}
+
+// stallSource gives its data and then waits in vain.
+type stallSource struct{ data []byte }
+
+func (s *stallSource) Read(p []byte, _ time.Duration) (int, error) {
+	n := copy(p, s.data)
+	s.data = s.data[n:]
+	if n == 0 {
+		return 0, event.ErrWait // as if the wait were over
+	}
+	return n, nil
+}
+
+type failSource struct{}
+
+func (failSource) Read([]byte, time.Duration) (int, error) { return 0, errors.New("bad descriptor") }
+
+// TestYield: the user's run leaves the event to the machine's entry only when
+// that is in force for this very client.
+func TestYield(t *testing.T) {
+	const policy = `{"version":1,"x-pinta":{"owner":"pinta-agent"},"hooks":{"PreToolUse":[{"type":"command","exec":"/bin/sh","args":["-c","x"],"env":{"PINTA_COPILOT_EVENT":"PreToolUse","PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15}]}}`
+	base := map[string]string{"PINTA_COPILOT_SOURCE": "user", "PINTA_COPILOT_EVENT": "PreToolUse", "COPILOT_CLI_BINARY_VERSION": "1.0.102"}
+	for _, c := range []struct {
+		name    string
+		env     map[string]string
+		stdin   string
+		policy  string
+		environ []string
+		yields  bool
+	}{
+		{name: "in force", yields: true},
+		{name: "later version", env: map[string]string{"COPILOT_CLI_BINARY_VERSION": "1.1.0"}, yields: true},
+		{name: "much later version", env: map[string]string{"COPILOT_CLI_BINARY_VERSION": "2.0.0-3"}, yields: true},
+		{name: "CLI transcript", stdin: `{"hook_event_name":"PreToolUse","tool_name":"bash","transcript_path":"/h/.copilot/session-state/s/events.jsonl"}`, yields: true},
+		{name: "no source", env: map[string]string{"PINTA_COPILOT_SOURCE": ""}},
+		{name: "machine source", env: map[string]string{"PINTA_COPILOT_SOURCE": "machine"}},
+		{name: "older version", env: map[string]string{"COPILOT_CLI_BINARY_VERSION": "1.0.88"}},
+		{name: "no version", env: map[string]string{"COPILOT_CLI_BINARY_VERSION": ""}},
+		{name: "version is nonsense", env: map[string]string{"COPILOT_CLI_BINARY_VERSION": "9.x.9"}},
+		{name: "no binding", env: map[string]string{"PINTA_COPILOT_EVENT": ""}},
+		{name: "another event", env: map[string]string{"PINTA_COPILOT_EVENT": "PostToolUse"}},
+		{name: "editor variable", environ: []string{"A=1", "VSCODE_PID=7"}},
+		{name: "tool_response", stdin: `{"hook_event_name":"PostToolUse","tool_name":"bash","tool_response":"x"}`},
+		{name: "editor transcript", stdin: `{"hook_event_name":"PreToolUse","tool_name":"bash","transcript_path":"/u/workspaceStorage/x/t.jsonl"}`},
+		{name: "no policy", policy: "-"},
+		{name: "policy of others", policy: strings.Replace(policy, "pinta-agent", "somebody", 1)},
+		{name: "policy disabled", policy: strings.Replace(policy, `"version":1`, `"version":1,"disableAllHooks":true`, 1)},
+		{name: "policy of version 2", policy: strings.Replace(policy, `"version":1`, `"version":2`, 1)},
+		{name: "policy entry for users", policy: strings.Replace(policy, `"machine"`, `"user"`, 1)},
+		{name: "policy entry skipped", policy: strings.Replace(policy, `:15`, `:0`, 1)},
+		{name: "policy entry without command", policy: strings.Replace(policy, `"exec":"/bin/sh"`, `"exec":""`, 1)},
+		{name: "policy broken", policy: policy[:len(policy)-1]},
+		{name: "policy too deep", policy: strings.Repeat("[", 5000)},
+		{name: "event not an array", policy: strings.Replace(strings.Replace(policy, "[{", "{", 1), "}]", "}", 1)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url, asked := guard(t, denies)
+			env := map[string]string{"PINTA_GUARD_ENDPOINT": url, "PINTA_GUARD_TIMEOUT_MS": "3000"}
+			for _, m := range []map[string]string{base, c.env} {
+				for k, v := range m {
+					env[k] = v
+				}
+			}
+			stdin := c.stdin
+			if stdin == "" {
+				stdin = preToolUse
+			}
+			r := rig(t, stdin, env)
+			r.Environ = func() []string { return c.environ }
+			r.Policy = func() ([]byte, error) {
+				switch c.policy {
+				case "-":
+					return nil, os.ErrNotExist
+				case "":
+					return []byte(policy), nil
+				}
+				return []byte(c.policy), nil
+			}
+			r.run(t)
+			if (*asked == 0) != c.yields || (r.writes == 0) != c.yields {
+				t.Errorf("asked %d times, %d writes; stderr %q", *asked, r.writes, r.stderr.String())
+			}
+		})
+	}
+}
+
+// FuzzRun is a whole run: any payload, answer and env file end in at most one
+// JSON line, and a complete question is asked for every guarded event.
+func FuzzRun(f *testing.F) {
+	f.Add([]byte(preToolUse), []byte(denies), []byte("A=b\n"))
+	f.Add([]byte(`{"hook_event_name":"PostToolUse","tool_name":"x","tool_result":{"text_result_for_llm":"{\"a\":\"secret-1\"}"}}`),
+		[]byte(`{"decision":"DENY","outputAction":"mask","redactions":[{"value":"secret-1","category":"k"}]}`), []byte("export PINTA_TELEMETRY_TIMEOUT_MS='5'\r\n"))
+	f.Add([]byte("\xff\xfe{\x00}\x00"), []byte(`{"decision":"ALLOW"}`), []byte("\xef\xbb\xbfX"))
+	f.Add([]byte(`{"toolName":"a","toolArgs":"{\"command\":\"x\"}","hookName":"preToolUse"}`+"\x00\x00"), []byte("\xef\xbb\xbf"+denies+" \x00"), []byte{})
+	var mu sync.Mutex
+	var answer []byte
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "/guard") {
+			asked++
+			_, _ = w.Write(answer)
+		}
+		if !json.Valid(body) {
+			panic("a body is not JSON: " + string(body))
+		}
+	}))
+	defer s.Close()
+	f.Fuzz(func(t *testing.T, stdin, reply, file []byte) {
+		mu.Lock()
+		answer, asked = reply, 0
+		mu.Unlock()
+		r := rig(t, string(stdin), map[string]string{"PINTA_GUARD_ENDPOINT": s.URL + "/guard", "PINTA_GUARD_TIMEOUT_MS": "5000", "COPILOT_PLUGIN_OPTION_ENDPOINT": s.URL + "/traces",
+			"COPILOT_PLUGIN_DATA": t.TempDir(), "PINTA_GUARD_DISABLED": "0", "PINTA_TELEMETRY_TIMEOUT_MS": "4000", "PINTA_COPILOT_EVENT": ""})
+		r.ReadFile = func(string, int64) ([]byte, error) { return file, nil }
+		r.run(t)
+		out := r.stdout.Bytes()
+		if len(out) > 0 && (r.writes != 1 || out[len(out)-1] != '\n' || bytes.IndexByte(out[:len(out)-1], '\n') >= 0 || !json.Valid(out)) {
+			t.Errorf("stdout %q", out)
+		}
+		for line := range strings.Lines(r.stderr.String()) {
+			if !strings.HasPrefix(line, notePrefix) {
+				t.Errorf("stderr %q", line)
+			}
+		}
+		raw, err := event.NewInput(&onceSource{data: stdin}, time.Now).Object()
+		if err != nil {
+			return
+		}
+		if e, err := event.Parse(raw, ""); err == nil && e.Guarded() && asked == 0 {
+			t.Error("a guarded event was not asked about")
+		}
+	})
+}
