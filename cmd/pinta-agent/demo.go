@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/demo"
@@ -36,6 +38,11 @@ func (a *app) demoCommand() *cobra.Command {
 		},
 	}
 	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // touches nothing of this machine
+	c.AddCommand(&cobra.Command{Use: demo.SessionCommand, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.Copy(io.Discard, a.stdin)
+			return err
+		}})
 	c.Flags().BoolVar(&o.Keep, "keep", false, "leave everything running until interrupted, and print the addresses")
 	c.Flags().StringVar(&o.Copilot, "copilot", "", "also run this real Copilot CLI (its executable, or the folder npm installed it in)")
 	return c

@@ -51,6 +51,7 @@ type Daemon struct {
 	device  *device.Device
 	parent  *endpoint.Parent
 	trigger chan struct{} // asks the installer for a run
+	denied  chan string   // users whose queue holds a span since just now
 	started time.Time
 
 	mu       sync.Mutex
@@ -68,7 +69,7 @@ type Daemon struct {
 // Run is the service until ctx ends. It returns when everything has ended, at
 // most 6 s later.
 func Run(ctx context.Context, o Options) error {
-	d := &Daemon{o: o, layout: o.Layout, settings: o.Settings, trigger: make(chan struct{}, 1), started: time.Now()}
+	d := &Daemon{o: o, layout: o.Layout, settings: o.Settings, trigger: make(chan struct{}, 1), denied: make(chan string, 64), started: time.Now()}
 	if err := d.open(); err != nil {
 		return err
 	}
@@ -85,6 +86,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer control.Close()
 	d.device = device.New(device.Options{State: d.state, Client: d.client, Log: o.Log, Callbacks: d.callbacks()})
+	// The first child starts with the last good config: no hook is answered
+	// without it, and nothing is installed by less than it says.
+	if err := d.device.Restore(ctx); err != nil && !errors.Is(err, enroll.ErrNotEnrolled) {
+		o.Log.Warn("the last good config can't be used; hooks are judged by the built-in rules until the next one", "error", err)
+	}
 
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return d.parent.Run(ctx) })
@@ -120,6 +126,11 @@ func (d *Daemon) open() (err error) {
 	}
 	if err := safefile.MkdirAll(d.spoolDir(), 0o700); err != nil {
 		return fmt.Errorf("spool folder: %w", err)
+	}
+	if d.layout.Root != "" { // a new tree has no /run yet
+		if err := os.MkdirAll(filepath.Dir(d.layout.RunDir), 0o755); err != nil {
+			return fmt.Errorf("folder of the socket: %w", err)
+		}
 	}
 	d.client = enroll.NewClient(d.state, d.settings.Network(), d.o.Log)
 	d.totals = loadTotals(d.state)
@@ -197,7 +208,7 @@ func (d *Daemon) apply(ctx context.Context, c *api.GuardConfig) error {
 		return err
 	}
 	wanted := endpoint.Config{DeviceID: identity.DeviceID, Group: identity.Group, Manager: identity.Manager,
-		Version: c.Version, Guard: c.Guard, Collect: c.Telemetry.Enabled}
+		Version: c.Version, Guard: c.Guard, Discard: !c.Telemetry.Enabled}
 	if c.Telemetry.Endpoint != "" && c.Telemetry.Endpoint != "manager" {
 		wanted.Collector, wanted.Headers = c.Telemetry.Endpoint, c.Telemetry.Headers
 	}

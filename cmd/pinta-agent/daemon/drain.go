@@ -50,16 +50,37 @@ func (d *Daemon) drainQueues(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	for {
-		if accounts, err := installer.Accounts(ctx, d.layout); err == nil {
-			for _, account := range accounts {
+	all := time.NewTicker(drainEvery)
+	defer all.Stop()
+	for user := ""; ; { // everybody's first: what waited while no service ran
+		accounts, err := installer.Accounts(ctx, d.layout)
+		if err != nil {
+			d.o.Log.Debug("list users to drain queues", "error", err)
+		}
+		for _, account := range accounts {
+			if user == "" || user == account.Name {
 				d.drain(ctx, account)
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(drainEvery):
+		case <-all.C:
+			user = ""
+		case user = <-d.denied:
+		}
+	}
+}
+
+// noteDenied asks for the queues of users who had denials since before.
+func (d *Daemon) noteDenied(before, now map[string]uint64) {
+	for user, n := range now {
+		if n == before[user] {
+			continue
+		}
+		select {
+		case d.denied <- user:
+		default: // the next full round finds it
 		}
 	}
 }

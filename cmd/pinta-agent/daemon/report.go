@@ -24,6 +24,7 @@ const statsEvery = 2 * time.Second
 func (d *Daemon) watchStats(ctx context.Context) {
 	seen := map[string]bool{}
 	saved := time.Now()
+	var denied map[string]uint64
 	for {
 		select {
 		case <-ctx.Done():
@@ -37,6 +38,8 @@ func (d *Daemon) watchStats(ctx context.Context) {
 		d.mu.Lock()
 		d.totals.add(stats)
 		d.mu.Unlock()
+		d.noteDenied(denied, stats.Guard.Denied)
+		denied = stats.Guard.Denied
 		for _, u := range stats.Relay.Users {
 			if !seen[u.Name] {
 				seen[u.Name] = true

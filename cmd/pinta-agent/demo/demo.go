@@ -398,6 +398,11 @@ func (r *run) config() (string, error) {
 // command text.
 func (r *run) move() (string, error) {
 	w := r.world
+	end, err := w.startSession()
+	if err != nil {
+		return "", err
+	}
+	defer end()
 	old := r.entries["PreToolUse"]
 	setting := filepath.Join(w.root(), "etc", "pinta-agent", "agent.yaml")
 	if err := os.MkdirAll(filepath.Dir(setting), 0o755); err != nil {
@@ -407,7 +412,7 @@ func (r *run) move() (string, error) {
 	if err := writeFile(setting, "hookDir: /opt/pinta/agent\n"); err != nil {
 		return "", err
 	}
-	err := until(r.ctx, 5*time.Second, func() error {
+	err = until(r.ctx, 5*time.Second, func() error {
 		if err := r.readHooks(); err != nil {
 			return err
 		}

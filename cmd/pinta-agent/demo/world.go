@@ -104,6 +104,28 @@ func (p *process) tail() string {
 	return string(data[max(0, len(data)-2000):])
 }
 
+// SessionCommand is the hidden subcommand of a session's stand-in.
+const SessionCommand = "session"
+
+// startSession starts a program by the name of Copilot's, which waits for the
+// end of its stdin: to the agent a session that has read its hooks.
+func (w *world) startSession() (end func(), err error) {
+	program := filepath.Join(w.dir, "bin", "copilot"+filepath.Ext(w.programs.agent))
+	if err := os.Link(w.programs.agent, program); err != nil {
+		return nil, err
+	}
+	command := exec.Command(program, "demo", SessionCommand)
+	command.Env = w.environment()
+	in, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	return func() { in.Close(); command.Wait() }, nil //nolint:errcheck // its end is all that counts
+}
+
 func (w *world) close() {
 	w.agent.stop()
 	w.manager.stop()

@@ -33,7 +33,10 @@ import (
 // EvaluationsFile is the guard's memory, in the spool's folder.
 const EvaluationsFile = "evaluations.jsonl"
 
-const statsEvery = time.Second
+const (
+	statsEvery = time.Second
+	maxNames   = 4096
+)
 
 // server is a running child.
 type server struct {
@@ -130,7 +133,7 @@ func (s *server) open(dir string, stderr io.Writer) error {
 			c := s.config.Load()
 			return relay.Identity{DeviceID: c.DeviceID, Group: c.Group, User: s.names.of(p), Host: s.setup.Host}
 		},
-		Collect: func() bool { return s.config.Load().Collect },
+		Collect: func() bool { return !s.config.Load().Discard },
 		OutputAction: func(id string) string {
 			v, _ := s.engine.Why(id)
 			return v.Action
@@ -237,6 +240,9 @@ func (s *server) tell(ctx context.Context) error {
 type GuardStats struct {
 	Config   guard.Status      `json:"config"`
 	Verdicts map[string]uint64 `json:"verdicts"` // by decision, or the output's action
+	// Denied counts denials by user: after one the hook leaves its span in the
+	// user's queue (hook.md I4), so the service has that drained.
+	Denied   map[string]uint64 `json:"denied"`
 	Overruns uint64            `json:"overruns"`
 	Faults   uint64            `json:"faults"`
 }
@@ -253,13 +259,16 @@ func (v *verdicts) add(one guard.Verdict) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.count.Verdicts == nil {
-		v.count.Verdicts = map[string]uint64{}
+		v.count.Verdicts, v.count.Denied = map[string]uint64{}, map[string]uint64{}
 	}
 	kind := strings.ToLower(one.Decision)
 	if one.Decision == "DENY" && (one.Action == "mask" || one.Action == "withhold") {
 		kind = one.Action
 	}
 	v.count.Verdicts[kind]++
+	if one.Decision == "DENY" && (len(v.count.Denied) < maxNames || v.count.Denied[one.User] > 0) {
+		v.count.Denied[one.User]++
+	}
 	if one.Overrun {
 		v.count.Overruns++
 	}
@@ -272,6 +281,6 @@ func (v *verdicts) stats() GuardStats {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c := v.count
-	c.Verdicts = maps.Clone(v.count.Verdicts)
+	c.Verdicts, c.Denied = maps.Clone(v.count.Verdicts), maps.Clone(v.count.Denied)
 	return c
 }

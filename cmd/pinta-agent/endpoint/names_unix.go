@@ -49,8 +49,6 @@ func (n *names) of(p serve.Peer) string {
 	return name
 }
 
-const maxNames = 4096
-
 func (n *names) lookup(uid int) string {
 	if n.homes != "" {
 		if name := owned(n.homes, uid); name != "" {

@@ -38,7 +38,7 @@ type Config struct {
 	Manager  string          `json:"manager,omitempty"` // base URL; empty when not enrolled
 	Version  int64           `json:"version"`           // of the signed config, 0 for none
 	Guard    json.RawMessage `json:"guard,omitempty"`   // the signed config's guard object
-	Collect  bool            `json:"collect"`           // telemetry.enabled
+	Discard  bool            `json:"discard"`           // telemetry is switched off
 	// Collector is another destination than the Manager: a full URL.
 	Collector string            `json:"collector,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
