@@ -32,6 +32,9 @@ const maxBody = 8 << 20
 // It is an http.RoundTripper, so that a retrying client can sit on top: each
 // try is signed anew. It sends to the Manager of the identity and nowhere else.
 type Client struct {
+	// Via, if set before use, takes the place of the network (simulations, tests).
+	Via http.RoundTripper
+
 	state   *State
 	network settings.Network
 	log     *slog.Logger
@@ -159,6 +162,9 @@ func (c *Client) heed(p *api.Problem) {
 
 // transport is the way to the Manager, kept as long as the pin is the same.
 func (c *Client) transport(pin token.Fingerprint) (http.RoundTripper, error) {
+	if c.Via != nil {
+		return c.Via, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.http == nil || c.pin != pin {

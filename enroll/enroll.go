@@ -45,7 +45,9 @@ type Options struct {
 	// Replace gives up an enrolment with another Manager.
 	Replace bool
 	Network settings.Network
-	Log     *slog.Logger
+	// Via, if set, takes the place of Network (simulations, tests).
+	Via http.RoundTripper
+	Log *slog.Logger
 }
 
 // Result is what `enroll` prints.
@@ -69,6 +71,7 @@ func Enroll(ctx context.Context, o Options) (Result, error) {
 	o.Routes = o.Routes.prepared()
 	ctx, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
+	var before error
 	for n := 1; ; n++ {
 		d, err := o.Routes.Read()
 		if err != nil {
@@ -79,6 +82,10 @@ func Enroll(ctx context.Context, o Options) (Result, error) {
 			d.scrub(o.Log)
 			return Result{id.DeviceID, id.Group, id.Manager}, nil
 		}
+		if before != nil && errors.Is(err, context.DeadlineExceeded) {
+			return Result{}, before // says more than that time ran out
+		}
+		before = err
 		delay, again := retry(err, n)
 		if !again {
 			return Result{}, err
@@ -212,9 +219,11 @@ func (o Options) ask(ctx context.Context, base string, t token.Token, p *pending
 	if err != nil {
 		return Identity{}, fail(CodeLocal, "%w", err)
 	}
-	client, err := httpClient(o.Network, t.Pin)
-	if err != nil {
-		return Identity{}, fail(CodeLocal, "%w", err)
+	client := &http.Client{Transport: o.Via, CheckRedirect: noRedirect}
+	if o.Via == nil {
+		if client, err = httpClient(o.Network, t.Pin); err != nil {
+			return Identity{}, fail(CodeLocal, "%w", err)
+		}
 	}
 	defer client.CloseIdleConnections()
 	manager := &api.Client{BaseURL: base, HTTP: client, UserAgent: userAgent}

@@ -117,9 +117,18 @@ func (s *State) Load(name string, v any) error {
 	return s.store.view(func(t tx) error { return t.get(name, v) })
 }
 
-// Store keeps such a document, as one transaction.
-func (s *State) Store(name string, v any) error {
-	return s.store.update(func(t tx) error { return t.put(name, v) })
+// Update changes such a document in one transaction: fn sees v as it is on disk
+// and changes it; with an error of fn nothing is written.
+func (s *State) Update(name string, v any, fn func() error) error {
+	return s.store.update(func(t tx) error {
+		if err := t.get(name, v); err != nil {
+			return err
+		}
+		if err := fn(); err != nil {
+			return err
+		}
+		return t.put(name, v)
+	})
 }
 
 // AskReenrol notes that the Manager wants this device to enrol anew. Nothing is

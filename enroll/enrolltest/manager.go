@@ -37,6 +37,7 @@ type Manager struct {
 	Config, ETag, Override string
 	Reply                  api.ReportReply
 	Reports                []api.Report
+	Down                   bool     // RoundTrip only
 	Log                    []string // "METHOD path status" of each request
 	// Now is the Manager's clock.
 	Now func() time.Time
@@ -69,11 +70,17 @@ type Device struct {
 
 // New starts a Manager on loopback, ended with the test.
 func New(t testing.TB) *Manager {
-	m := &Manager{Tokens: map[string]*Token{}, Devices: map[string]*Device{}, Now: time.Now, changed: make(chan struct{})}
-	m.Root, m.Signing = newKey(t), newKey(t)
-	srv := httptest.NewServer(m)
+	var m *Manager
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.ServeHTTP(w, r) }))
 	t.Cleanup(srv.Close)
-	m.URL = srv.URL
+	m = Offline(t, srv.URL)
+	return m
+}
+
+// Offline makes a Manager without a network: it is its own http.RoundTripper.
+func Offline(t testing.TB, url string) *Manager {
+	m := &Manager{URL: url, Tokens: map[string]*Token{}, Devices: map[string]*Device{}, Now: time.Now, changed: make(chan struct{})}
+	m.Root, m.Signing = newKey(t), newKey(t)
 	m.Keys = api.KeyStatement{Schema: api.Schema, Version: 1, Aud: m.URL, IssuedAt: time.Now().UTC(), Keys: []api.Key{api.JWK(m.Signing.Public().(ed25519.PublicKey))}}
 	return m
 }
@@ -148,6 +155,34 @@ func (m *Manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(rec.Code)
 	_, _ = w.Write(rec.Body.Bytes())
+}
+
+// RoundTrip hands a request to the Manager without a network. Down makes it
+// fail; a lost reply is an error as well.
+func (m *Manager) RoundTrip(r *http.Request) (res *http.Response, err error) {
+	m.Mu.Lock()
+	down := m.Down
+	if down {
+		m.Log = append(m.Log, r.Method+" "+strings.TrimPrefix(r.URL.Path, api.Prefix)+" down")
+	}
+	m.Mu.Unlock()
+	if down {
+		return nil, errors.New("connection refused")
+	}
+	defer func() {
+		if recover() != nil {
+			res, err = nil, errors.New("connection reset")
+		}
+	}()
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	rec := httptest.NewRecorder()
+	m.ServeHTTP(rec, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return rec.Result(), nil
 }
 
 func (m *Manager) route(w http.ResponseWriter, r *http.Request, body []byte) {

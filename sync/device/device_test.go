@@ -581,7 +581,11 @@ func TestActionsOfTheDeviceItself(t *testing.T) {
 			now := time.Now().UTC()
 			r.m.Reply.Actions = []string{r.m.Sign(t, &api.Action{Schema: 1, ID: string(kind), DeviceID: id.DeviceID, Aud: r.m.URL, Kind: kind, IssuedAt: now, ExpiresAt: now.Add(time.Hour)})}
 		}
-		key := func() string { r.m.Mu.Lock(); defer r.m.Mu.Unlock(); return api.KeyID(r.m.Devices[id.DeviceID].Keys[0]) }
+		key := func() string {
+			r.m.Mu.Lock()
+			defer r.m.Mu.Unlock()
+			return api.KeyID(r.m.Devices[id.DeviceID].Keys[0])
+		}
 		before := key()
 		order(api.ActionKindRotateKey)
 		if _, err := r.sync(); err != nil || key() == before {

@@ -55,6 +55,8 @@ func (d *Device) pollLoop(ctx context.Context) {
 				limit, cuts = max(limit/2, shortest), 0
 			}
 		}
+		// Whatever comes back at once: never more than one poll a second.
+		pause = max(pause, time.Second-held)
 		if d.broken() && failures == 0 {
 			d.Changed() // reports have waited for this
 		}
@@ -116,7 +118,7 @@ func (d *Device) patience(now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if rest := d.refused.until.Sub(now); d.refused.err != nil && rest < hold {
-		return max(rest, 0).Round(time.Second)
+		return max(rest, 0).Truncate(time.Second) + time.Second
 	}
 	return hold
 }
