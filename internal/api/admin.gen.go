@@ -66,32 +66,32 @@ type AdminServer[P any] interface {
 }
 
 var (
-	opListAPIKeys      = Operation{ID: "ListAPIKeys", Surface: "admin", Method: http.MethodGet, Path: "/api-keys", Role: "admin"}
-	opCreateAPIKey     = Operation{ID: "CreateAPIKey", Surface: "admin", Method: http.MethodPost, Path: "/api-keys", Role: "admin", MaxBody: 8192, ContentType: "application/json"}
-	opRevokeAPIKey     = Operation{ID: "RevokeAPIKey", Surface: "admin", Method: http.MethodPost, Path: "/api-keys/{id}/revoke", Role: "admin"}
-	opListAppeals      = Operation{ID: "ListAppeals", Surface: "admin", Method: http.MethodGet, Path: "/appeals", Role: "viewer"}
-	opResolveAppeal    = Operation{ID: "ResolveAppeal", Surface: "admin", Method: http.MethodPost, Path: "/appeals/{id}/resolve", Role: "author", MaxBody: 8192, ContentType: "application/json"}
-	opListAudit        = Operation{ID: "ListAudit", Surface: "admin", Method: http.MethodGet, Path: "/audit", Role: "viewer"}
-	opListDevices      = Operation{ID: "ListDevices", Surface: "admin", Method: http.MethodGet, Path: "/devices", Role: "viewer"}
-	opGetDevice        = Operation{ID: "GetDevice", Surface: "admin", Method: http.MethodGet, Path: "/devices/{id}", Role: "viewer"}
-	opOrderAction      = Operation{ID: "OrderAction", Surface: "admin", Method: http.MethodPost, Path: "/devices/{id}/actions", Role: "operator", MaxBody: 4096, ContentType: "application/json"}
-	opMoveDevice       = Operation{ID: "MoveDevice", Surface: "admin", Method: http.MethodPut, Path: "/devices/{id}/group", Role: "operator", MaxBody: 4096, ContentType: "application/json"}
-	opRetireDevice     = Operation{ID: "RetireDevice", Surface: "admin", Method: http.MethodPost, Path: "/devices/{id}/retire", Role: "operator"}
-	opListEvents       = Operation{ID: "ListEvents", Surface: "admin", Method: http.MethodGet, Path: "/events", Role: "viewer"}
-	opListGroups       = Operation{ID: "ListGroups", Surface: "admin", Method: http.MethodGet, Path: "/groups", Role: "viewer"}
-	opCreateGroup      = Operation{ID: "CreateGroup", Surface: "admin", Method: http.MethodPost, Path: "/groups", Role: "operator", MaxBody: 4096, ContentType: "application/json"}
-	opGetSigningKeys   = Operation{ID: "GetSigningKeys", Surface: "admin", Method: http.MethodGet, Path: "/keys", Role: "viewer"}
-	opRotateSigningKey = Operation{ID: "RotateSigningKey", Surface: "admin", Method: http.MethodPost, Path: "/keys/rotate", Role: "admin"}
-	opListPolicies     = Operation{ID: "ListPolicies", Surface: "admin", Method: http.MethodGet, Path: "/policies", Role: "viewer"}
-	opPublishPolicy    = Operation{ID: "PublishPolicy", Surface: "admin", Method: http.MethodPost, Path: "/policies", Role: "author", MaxBody: 4194304, ContentType: "application/json"}
-	opTestPolicy       = Operation{ID: "TestPolicy", Surface: "admin", Method: http.MethodPost, Path: "/policies/test", Role: "viewer", MaxBody: 16777216, ContentType: "application/json"}
-	opValidatePolicy   = Operation{ID: "ValidatePolicy", Surface: "admin", Method: http.MethodPost, Path: "/policies/validate", Role: "viewer", MaxBody: 4194304, ContentType: "application/json"}
-	opGetPolicy        = Operation{ID: "GetPolicy", Surface: "admin", Method: http.MethodGet, Path: "/policies/{version}", Role: "viewer"}
-	opOverrideVersion  = Operation{ID: "OverrideVersion", Surface: "admin", Method: http.MethodPost, Path: "/policies/{version}/override", Role: "admin"}
-	opRollbackPolicy   = Operation{ID: "RollbackPolicy", Surface: "admin", Method: http.MethodPost, Path: "/policies/{version}/rollback", Role: "author"}
-	opListTokens       = Operation{ID: "ListTokens", Surface: "admin", Method: http.MethodGet, Path: "/tokens", Role: "viewer"}
-	opCreateToken      = Operation{ID: "CreateToken", Surface: "admin", Method: http.MethodPost, Path: "/tokens", Role: "operator", MaxBody: 65536, ContentType: "application/json"}
-	opRevokeToken      = Operation{ID: "RevokeToken", Surface: "admin", Method: http.MethodPost, Path: "/tokens/{id}/revoke", Role: "operator"}
+	opListAPIKeys      = Operation{ID: "ListAPIKeys", Surface: "admin", Method: http.MethodGet, Path: "/api-keys", Role: "admin", Scope: "deny"}
+	opCreateAPIKey     = Operation{ID: "CreateAPIKey", Surface: "admin", Method: http.MethodPost, Path: "/api-keys", Role: "admin", Scope: "deny", MaxBody: 8192, ContentType: "application/json"}
+	opRevokeAPIKey     = Operation{ID: "RevokeAPIKey", Surface: "admin", Method: http.MethodPost, Path: "/api-keys/{id}/revoke", Role: "admin", Scope: "deny"}
+	opListAppeals      = Operation{ID: "ListAppeals", Surface: "admin", Method: http.MethodGet, Path: "/appeals", Role: "viewer", Scope: "filter"}
+	opResolveAppeal    = Operation{ID: "ResolveAppeal", Surface: "admin", Method: http.MethodPost, Path: "/appeals/{id}/resolve", Role: "author", Scope: "hide", MaxBody: 8192, ContentType: "application/json"}
+	opListAudit        = Operation{ID: "ListAudit", Surface: "admin", Method: http.MethodGet, Path: "/audit", Role: "viewer", Scope: "deny"}
+	opListDevices      = Operation{ID: "ListDevices", Surface: "admin", Method: http.MethodGet, Path: "/devices", Role: "viewer", Scope: "filter"}
+	opGetDevice        = Operation{ID: "GetDevice", Surface: "admin", Method: http.MethodGet, Path: "/devices/{id}", Role: "viewer", Scope: "hide"}
+	opOrderAction      = Operation{ID: "OrderAction", Surface: "admin", Method: http.MethodPost, Path: "/devices/{id}/actions", Role: "operator", Scope: "hide", MaxBody: 4096, ContentType: "application/json"}
+	opMoveDevice       = Operation{ID: "MoveDevice", Surface: "admin", Method: http.MethodPut, Path: "/devices/{id}/group", Role: "operator", Scope: "hide", MaxBody: 4096, ContentType: "application/json"}
+	opRetireDevice     = Operation{ID: "RetireDevice", Surface: "admin", Method: http.MethodPost, Path: "/devices/{id}/retire", Role: "operator", Scope: "hide"}
+	opListEvents       = Operation{ID: "ListEvents", Surface: "admin", Method: http.MethodGet, Path: "/events", Role: "viewer", Scope: "filter"}
+	opListGroups       = Operation{ID: "ListGroups", Surface: "admin", Method: http.MethodGet, Path: "/groups", Role: "viewer", Scope: "filter"}
+	opCreateGroup      = Operation{ID: "CreateGroup", Surface: "admin", Method: http.MethodPost, Path: "/groups", Role: "operator", Scope: "own", MaxBody: 4096, ContentType: "application/json"}
+	opGetSigningKeys   = Operation{ID: "GetSigningKeys", Surface: "admin", Method: http.MethodGet, Path: "/keys", Role: "viewer", Scope: "any"}
+	opRotateSigningKey = Operation{ID: "RotateSigningKey", Surface: "admin", Method: http.MethodPost, Path: "/keys/rotate", Role: "admin", Scope: "deny"}
+	opListPolicies     = Operation{ID: "ListPolicies", Surface: "admin", Method: http.MethodGet, Path: "/policies", Role: "viewer", Scope: "filter"}
+	opPublishPolicy    = Operation{ID: "PublishPolicy", Surface: "admin", Method: http.MethodPost, Path: "/policies", Role: "author", Scope: "own", MaxBody: 4194304, ContentType: "application/json"}
+	opTestPolicy       = Operation{ID: "TestPolicy", Surface: "admin", Method: http.MethodPost, Path: "/policies/test", Role: "viewer", Scope: "any", MaxBody: 16777216, ContentType: "application/json"}
+	opValidatePolicy   = Operation{ID: "ValidatePolicy", Surface: "admin", Method: http.MethodPost, Path: "/policies/validate", Role: "viewer", Scope: "any", MaxBody: 4194304, ContentType: "application/json"}
+	opGetPolicy        = Operation{ID: "GetPolicy", Surface: "admin", Method: http.MethodGet, Path: "/policies/{version}", Role: "viewer", Scope: "any"}
+	opOverrideVersion  = Operation{ID: "OverrideVersion", Surface: "admin", Method: http.MethodPost, Path: "/policies/{version}/override", Role: "admin", Scope: "deny"}
+	opRollbackPolicy   = Operation{ID: "RollbackPolicy", Surface: "admin", Method: http.MethodPost, Path: "/policies/{version}/rollback", Role: "author", Scope: "own"}
+	opListTokens       = Operation{ID: "ListTokens", Surface: "admin", Method: http.MethodGet, Path: "/tokens", Role: "viewer", Scope: "filter"}
+	opCreateToken      = Operation{ID: "CreateToken", Surface: "admin", Method: http.MethodPost, Path: "/tokens", Role: "operator", Scope: "hide", MaxBody: 65536, ContentType: "application/json"}
+	opRevokeToken      = Operation{ID: "RevokeToken", Surface: "admin", Method: http.MethodPost, Path: "/tokens/{id}/revoke", Role: "operator", Scope: "hide"}
 )
 
 // AdminOperations are the operations tagged "admin".

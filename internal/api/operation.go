@@ -28,6 +28,7 @@ var OpenAPI []byte
 type Operation struct {
 	ID, Surface, Method, Path string
 	Role                      Role   // least role, on the admin surface
+	Scope                     string // what a key bound to groups meets: filter, hide, own, deny, any
 	MaxBody                   int64  // bytes; 0: takes no body
 	ContentType               string // of the request body
 }
