@@ -35,14 +35,13 @@ type Event struct {
 	Redacted bool
 
 	guarded bool
-	keys    []string // keys of the input's objects
-	named   []string // values under keys that hold a path
-	script  string   // what a shell would run, "" if nothing
-	patch   bool
+	keys    []string         // keys of the input's objects
+	named   []string         // values under keys that hold a path
+	objects []map[string]any // each input that is an object; Input joins them
+	scripts []string         // what a shell would run
 	size    int
 
 	commands []*shell.Command // parsed on first use
-	partial  bool
 	parsed   bool
 	paths    []string
 	writes   []string
@@ -168,7 +167,7 @@ func (ev *Event) fill(e *event.Event) {
 		ev.Output, _ = e.Output()
 	}
 	ev.size = len(ev.Text) + len(ev.Output)
-	ev.script = ev.runs()
+	ev.scripts = ev.runs()
 }
 
 // addInput takes an object, or JSON text of one: they mean the same. Any other
@@ -189,6 +188,7 @@ func (ev *Event) addInput(raw []byte, b *strings.Builder) {
 	if rawjson.Depth(trimmed, maxInputDepth) {
 		var object map[string]any
 		if json.Unmarshal(trimmed, &object) == nil {
+			ev.objects = append(ev.objects, object)
 			for k, v := range object {
 				if _, taken := ev.Input[k]; !taken {
 					ev.Input[k] = v
@@ -242,35 +242,45 @@ func pathKey(key string) bool {
 	return false
 }
 
-// runs is the text that a shell would get: the command of a shell tool, or of an
-// MCP tool that has one.
-func (ev *Event) runs() string {
+// runs are the texts that a shell would get: the command of a shell tool, or of
+// an MCP tool that has one.
+func (ev *Event) runs() (scripts []string) {
 	tool := canonicalTool(ev.HostTool, nil)
 	if tool != "shell" && !strings.HasPrefix(tool, "mcp:") {
-		return ""
+		return nil
 	}
 	keys := []string{"command", "cmd", "script", "commandLine", "command_line"}
 	if tool == "shell" {
 		keys = append(keys, "input", "text")
 	}
-	for _, k := range keys {
-		switch v := ev.Input[k].(type) {
-		case string:
-			return v
-		case []any: // a list of words
-			var words []string
-			for _, w := range v {
-				if s, ok := w.(string); ok {
-					words = append(words, "'"+strings.ReplaceAll(s, "'", `'\''`)+"'")
-				}
+	for _, object := range ev.objects {
+		for _, k := range keys {
+			if script, ok := commandText(object[k]); ok {
+				scripts = append(scripts, script)
 			}
-			return strings.Join(words, " ")
 		}
 	}
-	if tool == "shell" {
-		return ev.Text
+	if tool == "shell" && len(scripts) == 0 && ev.Text != "" {
+		scripts = []string{ev.Text}
 	}
-	return ""
+	return scripts
+}
+
+// commandText is a command as one string, or as a list of words.
+func commandText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case []any:
+		var words []string
+		for _, w := range v {
+			if s, ok := w.(string); ok {
+				words = append(words, "'"+strings.ReplaceAll(s, "'", `'\''`)+"'")
+			}
+		}
+		return strings.Join(words, " "), true
+	}
+	return "", false
 }
 
 // Commands is what the call would run, parsed on first use.
@@ -279,21 +289,19 @@ func (ev *Event) Commands() []*shell.Command {
 		return ev.commands
 	}
 	ev.parsed = true
-	if ev.script == "" {
-		return nil
-	}
-	var s shell.Script
-	if powershellTools[ev.HostTool] {
-		s = shell.PowerShell(ev.script)
-	} else {
-		s = shell.Posix(ev.script)
-		if s.Partial && ev.Surface == string(event.Ext) { // a terminal of VS Code on Windows is PowerShell
-			s.Commands = append(s.Commands, shell.PowerShell(ev.script).Commands...)
+	for _, script := range ev.scripts {
+		var parsed shell.Script
+		if powershellTools[ev.HostTool] {
+			parsed = shell.PowerShell(script)
+		} else {
+			parsed = shell.Posix(script)
+			if parsed.Partial && ev.Surface == string(event.Ext) { // a terminal of VS Code on Windows is PowerShell
+				parsed.Commands = append(parsed.Commands, shell.PowerShell(script).Commands...)
+			}
 		}
-	}
-	ev.partial = s.Partial
-	for i := range s.Commands {
-		ev.commands = append(ev.commands, &s.Commands[i])
+		for i := range parsed.Commands {
+			ev.commands = append(ev.commands, &parsed.Commands[i])
+		}
 	}
 	return ev.commands
 }

@@ -52,7 +52,7 @@ func powershell(text string, via []string, nesting int) (out Script) {
 		} else if len(words) > 2 && words[1] == "=" && strings.HasPrefix(strings.ToLower(words[0]), "$env:") {
 			c = Command{Env: []string{words[0][5:] + "=" + words[2]}, Via: c.Via}
 		}
-		for i := first; i < len(out.Commands) && c.Name != ""; i++ {
+		for i := max(first, len(out.Commands)-neighbours); i < len(out.Commands) && c.Name != ""; i++ {
 			out.Commands[i].To = append(out.Commands[i].To, c.Name)
 		}
 		for len(outer) > 0 && outer[len(outer)-1].depth >= t.depth {
@@ -65,7 +65,9 @@ func powershell(text string, via []string, nesting int) (out Script) {
 		outer = append(outer, place{t.depth, len(out.Commands)})
 		out.Commands = append(out.Commands, c)
 		if c.Name != "" {
-			begun = append(begun, c.Name)
+			if begun = append(begun, c.Name); len(begun) > neighbours {
+				begun = begun[1:]
+			}
 		}
 		run := c.runs()
 		switch c.Name {
