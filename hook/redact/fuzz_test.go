@@ -54,9 +54,10 @@ func pieces(t *testing.T, in, out string) {
 	if in == out {
 		return
 	}
-	rest := in
+	quotes := strings.NewReplacer(`"`, "", `\`, "") // a number becomes a string, and so gets quotes
+	rest := quotes.Replace(in)
 	for _, piece := range anyMarker.Split(out, -1) {
-		piece = strings.Trim(piece, `\"`) // a number becomes a string, and so gets quotes
+		piece = quotes.Replace(piece)
 		at := strings.Index(rest, piece)
 		if at < 0 {
 			t.Fatalf("%q holds %q, which doesn't stand there in %q", out, piece, in)
@@ -96,7 +97,7 @@ func FuzzMask(f *testing.F) {
 }
 
 func checkMasked(t *testing.T, in, out string, list []Redaction) {
-	if json.Valid([]byte(in)) && !json.Valid([]byte(out)) {
+	if looksJSON(in) && json.Valid([]byte(in)) && !json.Valid([]byte(out)) { // a lone number is text
 		t.Fatalf("%q was JSON, %q is not", in, out)
 	}
 	pieces(t, in, out)

@@ -123,9 +123,17 @@ func (m *Masker) Clean(s string, r Rules) string { return m.clean(s, r, false, u
 // Hide masks s and redacts nothing: for identifiers, which redaction spares.
 func (m *Masker) Hide(s string) string { return m.clean(s, m.rules, true, unmaskable) }
 
-// JSON is Clean for a JSON value; the result is one, too.
+// JSON is Clean for a JSON value; the result is one, too: a number or word in which something was hidden becomes a string.
 func (m *Masker) JSON(raw []byte, r Rules) []byte {
-	return []byte(m.clean(string(raw), r, false, `"`+unmaskable+`"`))
+	s := string(raw)
+	switch out := m.clean(s, r, false, `"`+unmaskable+`"`); {
+	case out == s:
+		return raw
+	case rawjson.Kind(raw) == '{' || rawjson.Kind(raw) == '[' || out[0] == '"':
+		return []byte(out)
+	default:
+		return rawjson.AppendQuote(nil, strings.TrimSpace(out))
+	}
 }
 
 func (m *Masker) clean(s string, r Rules, onlyMask bool, hidden string) string {

@@ -150,6 +150,9 @@ func TestMaskerText(t *testing.T) {
 	if got := string(m.JSON([]byte(`{"pin":"hunter22","a":["`+akia+`"]}`), Tool)); got != `{"pin":"[REDACTED:k]","a":["[REDACTED:aws_access_key]"]}` {
 		t.Errorf("JSON gave %s", got)
 	}
+	if got := string(NewMasker(pairs("234", "n")).JSON([]byte("12345"), Tool)); got != `"1[REDACTED:n]5"` {
+		t.Errorf("a number became %s", got)
+	}
 	if got := NewMasker(nil).Text(akia); got != markers[awsAccessKey] {
 		t.Errorf("without values: %q", got)
 	}

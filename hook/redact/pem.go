@@ -82,7 +82,7 @@ func (s *scanner) keyLines(t string, i int, complete bool) int {
 			end = stop
 		default:
 			// A quote may end the key within a line.
-			if n := span(line, 0, base64Char); n >= 16 && classes[line[n]]&quote != 0 && hasUpper(line[:n]) {
+			if n := span(line, 0, base64Char); n >= 16 && n < len(line) && classes[line[n]]&quote != 0 && hasUpper(line[:n]) {
 				end = i + strings.Index(t[i:stop], line) + n
 			}
 			return end
