@@ -34,6 +34,9 @@ const maxBody = 8 << 20
 type Client struct {
 	// Via, if set before use, takes the place of the network (simulations, tests).
 	Via http.RoundTripper
+	// Base, if set before use, is where the Manager is now, in place of the
+	// address that the identity was given at (setting managerUrl).
+	Base string
 
 	state   *State
 	network settings.Network
@@ -56,7 +59,14 @@ func (c *Client) API() (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.Client{BaseURL: id.Manager, UserAgent: userAgent, HTTP: &http.Client{Transport: c, CheckRedirect: noRedirect}}, nil
+	return &api.Client{BaseURL: c.base(id), UserAgent: userAgent, HTTP: &http.Client{Transport: c, CheckRedirect: noRedirect}}, nil
+}
+
+func (c *Client) base(id Identity) string {
+	if c.Base != "" {
+		return c.Base
+	}
+	return id.Manager
 }
 
 var userAgent = "pinta-agent/" + version.Version
@@ -76,7 +86,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	if rec.Identity == nil {
 		return nil, ErrNotEnrolled
 	}
-	if base, err := url.Parse(rec.Identity.Manager); err != nil || r.URL.Scheme != base.Scheme || r.URL.Host != base.Host {
+	if base, err := url.Parse(c.base(*rec.Identity)); err != nil || r.URL.Scheme != base.Scheme || r.URL.Host != base.Host {
 		return nil, errors.New("a device call to another server than the Manager of this identity: it is not sent")
 	}
 	via, err := c.transport(rec.Identity.Pin)
@@ -267,7 +277,7 @@ func (c *Client) settle(ctx context.Context, via http.RoundTripper, rec record) 
 
 // as makes calls under one particular key.
 func (c *Client) as(via http.RoundTripper, rec record, sealed []byte) *api.Client {
-	return &api.Client{BaseURL: rec.Identity.Manager, UserAgent: userAgent, HTTP: doer(func(r *http.Request) (*http.Response, error) {
+	return &api.Client{BaseURL: c.base(*rec.Identity), UserAgent: userAgent, HTTP: doer(func(r *http.Request) (*http.Response, error) {
 		body, err := readBody(r)
 		if err != nil {
 			return nil, err

@@ -35,8 +35,12 @@ type syncBuffer struct {
 	b  bytes.Buffer
 }
 
-func (s *syncBuffer) Write(p []byte) (int, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.b.Write(p) }
-func (s *syncBuffer) String() string              { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
 
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, dir: t.TempDir()}
@@ -222,7 +226,10 @@ func TestExitCodes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			o := b.options(token.Token{})
-			o.Routes.Argument, o.Wait = settings.Secret(c.token), 300*time.Millisecond
+			o.Routes.Argument, o.Wait = settings.Secret(c.token), 10*time.Second // for a slow disk
+			if c.code == CodeUnreachable {
+				o.Wait = 500 * time.Millisecond
+			}
 			_, err := Enroll(context.Background(), o)
 			if Code(err) != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("code %d: %v; want %d and %q", Code(err), err, c.code, c.says)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -50,10 +51,11 @@ func cleanSerial(s string) string {
 // tells two machines apart, the file's place two copies on one.
 func bootID(stateFile string) string {
 	h := sha256.New()
-	_, _ = h.Write([]byte(kernelBoot() + "\n")) // hash.Hash never fails
-	if real, err := filepath.EvalSymlinks(filepath.Dir(stateFile)); err == nil {
-		_, _ = h.Write([]byte(real))
+	place, err := filepath.EvalSymlinks(filepath.Dir(stateFile))
+	if err != nil {
+		place = stateFile
 	}
+	_, _ = io.WriteString(h, kernelBoot()+"\n"+place) // hash.Hash never fails
 	_ = binary.Write(h, binary.BigEndian, inode(stateFile))
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }

@@ -38,7 +38,6 @@ type State struct {
 	// Clock may be set before use; nil is the system's.
 	Clock settings.Clock
 
-	boot     func() string
 	offset   atomic.Int64 // Manager's clock minus ours, in ns; for signed calls only
 	rotating sync.Mutex
 }
@@ -50,7 +49,6 @@ func Open(dir string) (*State, error) {
 		return nil, fail(CodeLocal, "state folder: %w", err)
 	}
 	s := &State{store: store{dir: dir}}
-	s.boot = sync.OnceValue(func() string { return bootID(filepath.Join(dir, stateFile)) })
 	d, err := safefile.OpenDir(dir)
 	if err != nil {
 		return nil, fail(CodeLocal, "state folder: %w", err)
@@ -230,7 +228,7 @@ func (s *State) SignRequest(method, path string, body []byte) (jwt string, err e
 }
 
 func (s *State) authorize(request *http.Request, body []byte, id Identity, key ed25519.PrivateKey) error {
-	caller := api.Caller{DeviceID: id.DeviceID, Audience: id.Audience, Boot: s.boot(), Key: key}
+	caller := api.Caller{DeviceID: id.DeviceID, Audience: id.Audience, Boot: bootID(filepath.Join(s.store.dir, stateFile)), Key: key}
 	return caller.Authorize(request, body, s.managerTime())
 }
 
