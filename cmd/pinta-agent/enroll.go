@@ -31,7 +31,7 @@ func (a *app) enrollCommand() *cobra.Command {
 			"With - the token is read from standard input, which keeps it out of the shell's history.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{errors.New("enroll takes one token: quote it if a script split it")}
+				return errors.New("enroll takes one token: quote it if a script split it")
 			}
 			return nil
 		},

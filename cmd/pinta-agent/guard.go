@@ -47,7 +47,7 @@ func (a *app) guardCommand() *cobra.Command {
 	eval.Flags().StringVar(&user, "user", "", "judge as if this user had called")
 	eval.MarkFlagRequired("event") //nolint:errcheck // the flag exists
 	c := &cobra.Command{Use: "guard", Short: "Ask the guard by hand", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: showHelp}
 	c.AddCommand(eval)
 	return c
 }
@@ -121,7 +121,7 @@ func (a *app) whyCommand() *cobra.Command {
 		Short: "Explain a denial by its evaluation id",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{errors.New("name the evaluation id that the denial showed")}
+				return errors.New("name the evaluation id that the denial showed")
 			}
 			return nil
 		},

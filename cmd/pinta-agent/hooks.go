@@ -19,7 +19,7 @@ import (
 
 func (a *app) hooksCommand() *cobra.Command {
 	c := &cobra.Command{Use: "hooks", Short: "Register hooks by hand, without a Manager", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: showHelp}
 	c.AddCommand(a.hooksInstallCommand(), a.hooksUninstallCommand(), a.hooksShowCommand())
 	return c
 }

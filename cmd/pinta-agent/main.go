@@ -33,7 +33,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
@@ -42,7 +42,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return int(silent)
 	}
 	fmt.Fprintf(stderr, "pinta-agent: %v\n", err)
-	return exitCode(err)
+	return exitCode(command.Name(), err)
 }
 
 // exitStatus ends a command that has already said everything.
@@ -53,29 +53,29 @@ func (exitStatus) Error() string { return "see the output" }
 // usageError is a mistake in the command line.
 type usageError struct{ error }
 
-func exitCode(err error) int {
+// exitCode is the status for an error: 2 for a mistake in the command line, the
+// table of manager.md 7 for enroll, else 1.
+func exitCode(command string, err error) int {
 	var usage usageError
-	if errors.As(err, &usage) {
+	switch {
+	case errors.As(err, &usage):
 		return enroll.CodeUsage
-	}
-	if code := enroll.Code(err); code != enroll.CodeDone {
-		return code
+	case command == "enroll":
+		return enroll.Code(err)
 	}
 	return 1
 }
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "pinta-agent",
-		Short:         "Keeps AI coding assistants' hooks registered, judged and recorded on this machine",
-		Version:       version.Version,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			return a.open()
-		},
+		Use:               "pinta-agent",
+		Short:             "Keeps AI coding assistants' hooks registered, judged and recorded on this machine",
+		Version:           version.Version,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		Args:              cobra.NoArgs,
+		RunE:              showHelp,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.open() },
 	}
 	root.PersistentFlags().StringVar(&a.root, "root", "", "move every path and the homes below this folder (tests, demo)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one line of JSON")
@@ -86,5 +86,23 @@ func (a *app) rootCommand() *cobra.Command {
 		a.syncCommand(), a.hooksCommand(), a.uninstallCommand(), a.guardCommand(), a.whyCommand(), a.diagnosticsCommand(),
 		a.serviceCommand(), a.demoCommand(), a.workerCommand(), a.endpointCommand(),
 	)
+	markUsage(root)
 	return root
+}
+
+func showHelp(c *cobra.Command, _ []string) error { return c.Help() }
+
+// markUsage makes wrong arguments of any command a usageError.
+func markUsage(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		markUsage(sub)
+	}
 }

@@ -14,7 +14,7 @@ const serviceName = "pinta-agent"
 
 func (a *app) serviceCommand() *cobra.Command {
 	c := &cobra.Command{Use: "service", Short: "Install or control the background service", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: showHelp}
 	for _, verb := range []struct{ name, short string }{
 		{"install", "Register the service with this system's service manager and start it at boot"},
 		{"uninstall", "Stop the service and take its registration out"},
