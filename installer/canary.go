@@ -12,7 +12,7 @@ import (
 
 // CanarySession is the session id of doctor's own event, by which the agent
 // keeps it out of telemetry and counters.
-const CanarySession = "pinta-doctor"
+const CanarySession = "pinta-canary"
 
 // canaryEvent is a harmless call that goes the whole way: hook, endpoint,
 // guard.
