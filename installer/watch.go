@@ -53,7 +53,8 @@ type WatchOptions struct {
 	// Desired gives the wanted state of now; it is called for each run, so new
 	// accounts and new configuration count at once.
 	Desired func(ctx context.Context) (Desired, error)
-	// Repaired is called for each repair, tried or put off. Not concurrently.
+	// Repaired is called for each repair, successful or not, for LogRepair and
+	// the report. Not concurrently.
 	Repaired func(Repair)
 	// Audited is called after each run with its outcome; Users holds every
 	// home's last state. Not concurrently.
@@ -175,10 +176,8 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 			continue
 		}
 		count, until := w.quiet.note(s, now)
-		r := s.repair(now, count, until)
-		LogRepair(d.Layout, r)
 		if w.o.Repaired != nil {
-			w.o.Repaired(r)
+			w.o.Repaired(s.repair(now, count, until))
 		}
 	}
 	w.audited(done, err)

@@ -21,7 +21,10 @@ func (b *bench) watching(o WatchOptions) *watched {
 		o.Desired = func(context.Context) (Desired, error) { return b.d, nil }
 	}
 	var once sync.Once
-	o.Repaired = func(r Repair) { w.repairs <- r }
+	o.Repaired = func(r Repair) {
+		LogRepair(b.d.Layout, r)
+		w.repairs <- r
+	}
 	o.Audited = func(Changes, error) { once.Do(func() { close(w.ready) }) }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
