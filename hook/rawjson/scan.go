@@ -182,11 +182,11 @@ func (s *Scanner) begin(c byte) bool {
 	case c == '"':
 		s.state = inString
 	case c == 't':
-		s.state, s.rest = inWord, "rue"
+		s.state, s.rest = inWord, "true"[1:]
 	case c == 'f':
-		s.state, s.rest = inWord, "alse"
+		s.state, s.rest = inWord, "false"[1:]
 	case c == 'n':
-		s.state, s.rest = inWord, "ull"
+		s.state, s.rest = inWord, "null"[1:]
 	case c == '-':
 		s.state = inMinus
 	case c == '0':

@@ -233,11 +233,11 @@ func decoded(body []byte) string {
 			i++
 			continue
 		}
-		if _, n := rawjson.Unit(body[i:]); body[i] == '\\' || n == 1 {
+		_, n := rawjson.Unit(body[i:])
+		if body[i] == '\\' || n == 1 {
 			return decodedFrom(body, i)
-		} else {
-			i += n
 		}
+		i += n
 	}
 	return string(body)
 }

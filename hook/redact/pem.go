@@ -98,10 +98,10 @@ func (s *scanner) keyLines(t string, i int, complete bool) int {
 // lineEnd returns where the line at i ends and where the next one begins.
 func lineEnd(t string, i int) (end, next int) {
 	for ; i < len(t); i++ {
-		switch {
-		case t[i] == '\n' || t[i] == '\r':
+		switch t[i] {
+		case '\n', '\r':
 			return i, i + 1
-		case t[i] == '\\':
+		case '\\':
 			end = i
 			for i < len(t) && t[i] == '\\' {
 				i++
