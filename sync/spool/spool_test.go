@@ -167,6 +167,26 @@ func TestAge(t *testing.T) {
 	}
 }
 
+func TestBatchUnderWayAges(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := open(t, t.TempDir(), Options{Clock: func() time.Time { return now }, still: true})
+	put(t, s, "a", 10, 100)
+	b, err := s.Next(500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 8 * 48 {
+		now = now.Add(30 * time.Minute)
+		s.tidy()
+	}
+	if st := s.Stats(); st.Records != 0 || st.DroppedAge != 10 {
+		t.Errorf("%+v", st)
+	}
+	if err := s.Done(b); err == nil {
+		t.Error("a batch that was given up is done")
+	}
+}
+
 func steps(d time.Duration, n int) (all []time.Duration) {
 	for range n {
 		all = append(all, d)

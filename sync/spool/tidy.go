@@ -18,7 +18,8 @@ func (s *Spool) tidy() {
 			s.seal(g)
 		}
 	}
-	changed := s.bound(now)
+	changed := s.recall(now)
+	changed = s.bound(now) || changed
 	var gone []*segment
 	for _, g := range s.segs {
 		if g.sealed && g.file == nil && g.pinned == 0 && g.done == g.records {
@@ -45,6 +46,26 @@ func (s *Spool) tidy() {
 	if changed {
 		_ = s.saveState() // a failure is in the stats, and the next one says it all again
 	}
+}
+
+// recall gives up a batch under way that is too old for another try: MaxAge
+// holds for it too, and a Manager knows its id no longer than that.
+func (s *Spool) recall(now time.Time) bool {
+	if s.flight == nil {
+		return false
+	}
+	n := 0
+	for _, p := range s.flight.Parts {
+		if g := s.segment(p.Segment); g != nil && now.Sub(g.last) <= s.o.MaxAge {
+			return false
+		}
+		n += p.N
+	}
+	s.o.Log.Warn("spool: batch under way dropped for its age", "batch", s.flight.ID, "spans", n)
+	s.stats.DroppedAge += uint64(n)
+	s.advance(s.flight)
+	s.flight = nil
+	return true
 }
 
 // age moves the times of all segments along when the clock jumped since the
