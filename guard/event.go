@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -43,6 +44,7 @@ type Event struct {
 
 	commands []*shell.Command // parsed on first use
 	parsed   bool
+	limited  bool // more may run than commands lists
 	paths    []string
 	writes   []string
 	resolved bool
@@ -284,7 +286,7 @@ func commandText(v any) (string, bool) {
 }
 
 // Commands is what the call would run, parsed on first use.
-func (ev *Event) Commands() []*shell.Command {
+func (ev *Event) Commands(ctx context.Context) []*shell.Command {
 	if ev.parsed {
 		return ev.commands
 	}
@@ -292,16 +294,15 @@ func (ev *Event) Commands() []*shell.Command {
 	for _, script := range ev.scripts {
 		var parsed shell.Script
 		if powershellTools[ev.HostTool] {
-			parsed = shell.PowerShell(script)
+			parsed = shell.PowerShell(ctx, script)
 		} else {
-			parsed = shell.Posix(script)
+			parsed = shell.Posix(ctx, script)
 			if parsed.Partial && ev.Surface == string(event.Ext) { // a terminal of VS Code on Windows is PowerShell
-				parsed.Commands = append(parsed.Commands, shell.PowerShell(script).Commands...)
+				parsed.Commands = append(parsed.Commands, shell.PowerShell(ctx, script).Commands...)
 			}
 		}
-		for i := range parsed.Commands {
-			ev.commands = append(ev.commands, &parsed.Commands[i])
-		}
+		ev.commands = append(ev.commands, parsed.Commands...)
+		ev.limited = ev.limited || parsed.Limited
 	}
 	return ev.commands
 }

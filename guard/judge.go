@@ -65,7 +65,7 @@ func (s *state) judge(ctx context.Context, ev *Event) (out outcome) {
 			break
 		}
 	}
-	if out.rule == nil && ctx.Err() != nil {
+	if out.rule == nil && (ctx.Err() != nil || ev.limited) {
 		out.overrun = true
 	}
 	return out
@@ -136,17 +136,17 @@ func (a *activation) value(name string) (ref.Val, bool) {
 	case "model":
 		return types.String(ev.Model), true
 	case "commands":
-		list := ev.Commands()
+		list := ev.Commands(a.ctx)
 		values := make([]ref.Val, len(list))
 		for i, c := range list {
 			values[i] = object{commandType, c}
 		}
 		return types.NewRefValList(adapter, values), true
 	case "paths":
-		ev.resolve(a.tool)
+		ev.resolve(a.ctx, a.tool)
 		return types.NewStringList(adapter, ev.paths), true
 	case "writes":
-		ev.resolve(a.tool)
+		ev.resolve(a.ctx, a.tool)
 		return types.NewStringList(adapter, ev.writes), true
 	case "secrets":
 		var values []ref.Val
@@ -188,7 +188,7 @@ func (a *activation) there() []uint64 {
 	ev := a.ev
 	pass(ev.Text, ev.Output, ev.Kind, ev.Surface, a.tool, ev.HostTool, ev.Cwd, ev.User, a.state.group, ev.Host, ev.Model)
 	pass(ev.keys...)
-	for _, c := range ev.Commands() {
+	for _, c := range ev.Commands(a.ctx) {
 		pass(c.Name, c.Path)
 		pass(c.Argv...)
 		pass(c.Env...)
@@ -197,7 +197,7 @@ func (a *activation) there() []uint64 {
 		pass(c.Via...)
 	}
 	if a.state.paths {
-		ev.resolve(a.tool)
+		ev.resolve(a.ctx, a.tool)
 		pass(ev.paths...)
 		pass(ev.writes...)
 	}

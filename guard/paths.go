@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ const maxPaths = 2000
 // resolve fills paths and writes: the files that a call names, and those among
 // them that it would change, as slash paths, made absolute where the working
 // folder is known, ~ for the home folder.
-func (ev *Event) resolve(tool string) {
+func (ev *Event) resolve(ctx context.Context, tool string) {
 	if ev.resolved {
 		return
 	}
@@ -36,7 +37,7 @@ func (ev *Event) resolve(tool string) {
 			add(&ev.writes, p)
 		}
 	}
-	for _, c := range ev.Commands() {
+	for _, c := range ev.Commands(ctx) {
 		for _, p := range c.Reads {
 			add(&ev.paths, p)
 		}

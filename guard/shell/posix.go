@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -15,31 +16,38 @@ import (
 // Posix analyses a text that bash, sh or zsh would run. A text with a syntax
 // error runs up to the line of the error, so what was parsed before counts; the
 // rest is cut into words roughly.
-func Posix(text string) Script {
-	w := &walker{vars: map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n"}}
+func Posix(ctx context.Context, text string) Script {
+	w := &walker{ctx: ctx, vars: map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n"}}
 	w.script(text)
 	return w.out
 }
 
 type walker struct {
+	ctx      context.Context
 	out      Script
 	vars     map[string]string // constant values, in the order of the text
 	via      []string
+	names    []string // of the commands so far; what a command's own words ran stands behind its mark
 	nesting  int
 	outputs  int
 	expanded int
-	from     *[]string // collects the names of substitutions of the command at hand
 }
 
 // shallow feeds the parser in small pieces and stops it when its recursion is
 // deep: a stack overflow could not be recovered.
-type shallow struct{ text string }
+type shallow struct {
+	ctx  context.Context
+	text string
+}
 
 var errDeep = errors.New("nested too deep")
 
 func (r *shallow) Read(p []byte) (int, error) {
 	if r.text == "" {
 		return 0, io.EOF
+	}
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
 	}
 	var one [1]uintptr
 	if runtime.Callers(maxFrames, one[:]) > 0 {
@@ -51,16 +59,21 @@ func (r *shallow) Read(p []byte) (int, error) {
 }
 
 func (w *walker) script(text string) {
-	if w.nesting >= maxNesting || len(w.out.Commands) >= maxCommands {
-		w.out.Partial = true
+	if w.nesting >= maxNesting || w.full() {
+		w.out.Limited = true
 		return
 	}
 	w.nesting++
 	defer func() { w.nesting-- }()
 	done := 0
-	for st, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(&shallow{text}) {
+	for st, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(&shallow{w.ctx, text}) {
 		if err != nil {
+			if w.ctx.Err() != nil {
+				w.out.Limited = true
+				return
+			}
 			w.out.Partial = true
+			w.out.Limited = w.out.Limited || errors.Is(err, errDeep)
 			w.rough(text[min(done, len(text)):])
 			return
 		}
@@ -76,16 +89,35 @@ func (w *walker) rough(text string) {
 	}
 }
 
+// full says that no more commands are taken.
+func (w *walker) full() bool {
+	return len(w.out.Commands) >= maxCommands || len(w.out.Commands)&63 == 63 && w.ctx.Err() != nil
+}
+
 func (w *walker) stmts(list []*syntax.Stmt) {
 	for _, st := range list {
 		w.stmt(st, nil)
 	}
 }
 
-// input is what is known of a command's standard input.
+// input is a command's standard input, worked out only if somebody reads it.
 type input struct {
 	text  string
 	known bool
+	stage *syntax.Stmt // prints it
+	in    *input       // that stage's own
+}
+
+// read gives the text of an input, if it is plain from the script.
+func (w *walker) read(in *input) (string, bool) {
+	if in == nil {
+		return "", false
+	}
+	if in.stage != nil {
+		in.text, in.known = w.output(in.stage, in.in)
+		in.stage = nil
+	}
+	return in.text, in.known
 }
 
 type redirs struct {
@@ -98,10 +130,10 @@ func (w *walker) redirs(list []*syntax.Redirect) (r redirs) {
 		switch rd.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			text, known := w.text(rd.Hdoc)
-			r.in = &input{text, known}
+			r.in = &input{text: text, known: known}
 		case syntax.WordHdoc:
 			text, known := w.text(rd.Word)
-			r.in = &input{text + "\n", known}
+			r.in = &input{text: text + "\n", known: known}
 		case syntax.RdrIn:
 			text, _ := w.text(rd.Word)
 			r.reads = append(r.reads, text)
@@ -119,22 +151,21 @@ func (w *walker) redirs(list []*syntax.Redirect) (r redirs) {
 }
 
 func (w *walker) stmt(st *syntax.Stmt, in *input) {
-	if st == nil || len(w.out.Commands) >= maxCommands {
-		w.out.Partial = w.out.Partial || st != nil
+	if st == nil {
 		return
 	}
-	outer := w.from
-	var from []string
-	w.from = &from
+	if w.full() {
+		w.out.Limited = true
+		return
+	}
+	mark := len(w.names)
 	r := w.redirs(st.Redirs)
 	if r.in == nil {
 		r.in = in
 	}
 	switch cmd := st.Cmd.(type) {
 	case *syntax.CallExpr:
-		w.call(cmd, r, &from)
-		w.from = outer
-		w.collect(from)
+		w.call(cmd, &r, mark)
 		return
 	case *syntax.DeclClause:
 		w.declare(cmd)
@@ -163,7 +194,7 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 		if loop, ok := cmd.Loop.(*syntax.WordIter); ok {
 			var items []string
 			for _, item := range loop.Items {
-				items = append(items, w.fields(item)...)
+				items = w.fields(item, items)
 			}
 			if len(items) > 0 {
 				w.vars[loop.Name.Value] = items[0]
@@ -187,16 +218,8 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 	default:
 		w.inner(cmd)
 	}
-	w.from = outer
-	w.collect(from)
 	if len(r.reads)+len(r.writes) > 0 {
 		w.add(Command{Reads: r.reads, Writes: r.writes, Via: w.via})
-	}
-}
-
-func (w *walker) collect(names []string) {
-	if w.from != nil {
-		*w.from = append(*w.from, names...)
 	}
 }
 
@@ -227,31 +250,31 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 	}
 	stages = append(stages, st)
 	slices.Reverse(stages)
-	var names [][]string
-	first := len(w.out.Commands)
-	var begins []int
-	for _, stage := range stages {
-		begin := len(w.out.Commands)
-		begins = append(begins, begin)
+	begins := make([]int, len(stages)+1)
+	for i, stage := range stages {
+		begins[i] = len(w.out.Commands)
 		w.stmt(stage, in)
-		var list []string
-		for _, c := range w.out.Commands[begin:] {
-			if c.Name != "" {
-				list = append(list, c.Name)
-			}
-		}
-		names = append(names, list)
-		text, known := w.output(stage, in)
-		in = &input{text, known}
+		in = &input{stage: stage, in: in}
 	}
-	for i, stage := len(w.out.Commands)-1, len(stages)-1; i >= first; i-- {
-		for stage > 0 && i < begins[stage] {
-			stage--
+	begins[len(stages)] = len(w.out.Commands)
+	for i := range stages {
+		before := w.namesOf(begins[max(0, i-neighbours)], begins[i])
+		after := w.namesOf(begins[i+1], begins[min(len(stages), i+1+neighbours)])
+		for j := begins[i]; j < begins[i+1]; j++ {
+			c := w.out.Commands[j]
+			c.From = append(c.From[:len(c.From):len(c.From)], before...)
+			c.To = append(c.To[:len(c.To):len(c.To)], after...)
 		}
-		c := &w.out.Commands[i]
-		c.From = append(c.From, slices.Concat(names[max(0, stage-neighbours):stage]...)...)
-		c.To = append(c.To, slices.Concat(names[stage+1:min(len(names), stage+1+neighbours)]...)...)
 	}
+}
+
+func (w *walker) namesOf(from, to int) (names []string) {
+	for i := from; i < to; i++ {
+		if n := w.out.Commands[i].Name; n != "" {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // output is what a stage prints, if that is plain from its text.
@@ -260,11 +283,14 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 	if !ok || len(call.Args) == 0 || w.outputs >= 3 { // its words are evaluated again: never again within again
 		return "", false
 	}
+	switch call.Args[0].Lit() {
+	case "echo", "printf", "cat", "tee", "base64", "":
+	default:
+		return "", false
+	}
 	w.outputs++
 	defer func() { w.outputs-- }()
-	outer, from := w.from, []string(nil)
-	w.from = &from
-	muted := len(w.out.Commands)
+	muted, mark := len(w.out.Commands), len(w.names)
 	var words []string
 	known := true
 	for _, a := range call.Args {
@@ -274,7 +300,7 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 	}
 	r := w.redirs(st.Redirs)
 	w.out.Commands = w.out.Commands[:min(muted, len(w.out.Commands))]
-	w.from = outer
+	w.names = w.names[:mark]
 	if !known {
 		return "", false
 	}
@@ -302,12 +328,12 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 		text, _, err := expand.Format(nil, c.Argv[0], c.Argv[1:])
 		return text, err == nil
 	case "cat", "tee":
-		if in != nil && in.known && len(c.Args) == 0 {
-			return in.text, true
+		if text, ok := w.read(in); ok && len(c.Args) == 0 {
+			return text, true
 		}
 	case "base64":
-		if in != nil && in.known && (slices.Contains(c.Flags, "d") || slices.Contains(c.Flags, "D") || slices.Contains(c.Flags, "decode")) {
-			data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(in.text), ""))
+		if text, ok := w.read(in); ok && (slices.Contains(c.Flags, "d") || slices.Contains(c.Flags, "D") || slices.Contains(c.Flags, "decode")) {
+			data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 			return string(data), err == nil
 		}
 	}
@@ -321,22 +347,23 @@ func unescape(text string) string {
 	return text
 }
 
-func (w *walker) call(cmd *syntax.CallExpr, r redirs, from *[]string) {
+func (w *walker) call(cmd *syntax.CallExpr, r *redirs, mark int) {
 	var env []string
 	for _, a := range cmd.Assigns {
 		env = append(env, w.assign(a, len(cmd.Args) == 0))
 	}
-	var words []string
+	words := make([]string, 0, len(cmd.Args))
 	for _, a := range cmd.Args {
-		words = append(words, w.fields(a)...)
+		words = w.fields(a, words)
 	}
+	from := slices.Clone(w.names[mark:])
 	if len(words) == 0 {
 		if len(env)+len(r.reads)+len(r.writes) > 0 {
-			w.add(Command{Env: env, Reads: r.reads, Writes: r.writes, Via: w.via, From: *from})
+			w.add(Command{Env: env, Reads: r.reads, Writes: r.writes, Via: w.via, From: from})
 		}
 		return
 	}
-	w.words(words, env, &r, *from)
+	w.words(words, env, r, from)
 }
 
 func (w *walker) assign(a *syntax.Assign, keep bool) string {
@@ -385,13 +412,12 @@ func (w *walker) declare(d *syntax.DeclClause) {
 
 func (w *walker) add(c Command) {
 	if len(w.out.Commands) >= maxCommands {
-		w.out.Partial = true
+		w.out.Limited = true
 		return
 	}
-	c.Via = slices.Clone(c.Via)
-	w.out.Commands = append(w.out.Commands, c)
+	w.out.Commands = append(w.out.Commands, &c)
 	if c.Name != "" {
-		w.collect([]string{c.Name})
+		w.names = append(w.names, c.Name)
 	}
 }
 
@@ -404,18 +430,18 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 		return
 	}
 	c := newCommand(words)
-	c.Env, c.Via, c.From = env, w.via, slices.Clone(from)
+	c.Env, c.Via, c.From = env, w.via, from
 	var in *input
 	if r != nil {
 		c.Reads, c.Writes, in = r.reads, r.writes, r.in
 	}
 	w.add(c)
 	run := c.runs()
-	if in != nil && in.known {
-		if run.stdin {
-			run.script = in.text
-		} else if c.Name == "xargs" && run.words != nil {
-			run.words = append(slices.Clone(run.words), strings.Fields(in.text)...)
+	if in != nil && (run.stdin || c.Name == "xargs" && run.words != nil) {
+		if text, ok := w.read(in); ok && run.stdin {
+			run.script = text
+		} else if ok {
+			run.words = append(slices.Clone(run.words), strings.Fields(text)...)
 		}
 	}
 	if run.words == nil && (run.script == "" || run.script == unknownValue) {
@@ -426,9 +452,10 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	defer func() { w.via = outer }()
 	if run.script != "" {
 		if run.powershell {
-			for _, inner := range PowerShell(run.script).Commands {
-				inner.Via = append(slices.Clone(w.via), inner.Via...)
-				w.add(inner)
+			more := powershell(w.ctx, run.script, w.via, w.nesting)
+			w.out.Limited = w.out.Limited || more.Limited
+			for _, inner := range more.Commands {
+				w.add(*inner)
 			}
 			return
 		}
@@ -436,7 +463,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 		return
 	}
 	if w.nesting >= maxNesting {
-		w.out.Partial = true
+		w.out.Limited = true
 		return
 	}
 	w.nesting++

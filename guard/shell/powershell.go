@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
@@ -12,11 +13,11 @@ import (
 // separated by ; | & && || and line ends, blocks opened, quotes and backticks
 // removed. Names are given in lower case, as PowerShell ignores case. It knows
 // no variables.
-func PowerShell(text string) Script { return powershell(text, nil, 0) }
+func PowerShell(ctx context.Context, text string) Script { return powershell(ctx, text, nil, 0) }
 
-func powershell(text string, via []string, nesting int) (out Script) {
+func powershell(ctx context.Context, text string, via []string, nesting int) (out Script) {
 	if nesting >= maxNesting {
-		return Script{Partial: true}
+		return Script{Limited: true}
 	}
 	commands := tokenize(text, '`')
 	var begun []string // names of the pipeline so far
@@ -24,8 +25,8 @@ func powershell(text string, via []string, nesting int) (out Script) {
 	type place struct{ depth, index int }
 	var outer []place
 	for _, t := range commands {
-		if len(out.Commands) >= maxCommands {
-			out.Partial = true
+		if len(out.Commands) >= maxCommands || len(out.Commands)&63 == 63 && ctx.Err() != nil {
+			out.Limited = true
 			break
 		}
 		if !t.piped {
@@ -37,7 +38,7 @@ func powershell(text string, via []string, nesting int) (out Script) {
 		}
 		if len(words) == 0 {
 			if len(t.writes) > 0 {
-				out.Commands = append(out.Commands, Command{Writes: t.writes, Via: via})
+				out.Commands = append(out.Commands, &Command{Writes: t.writes, Via: via})
 			}
 			continue
 		}
@@ -59,11 +60,11 @@ func powershell(text string, via []string, nesting int) (out Script) {
 			outer = outer[:len(outer)-1]
 		}
 		if len(outer) > 0 && c.Name != "" { // an expression in parentheses gives its result to what is around it
-			around := &out.Commands[outer[len(outer)-1].index]
+			around := out.Commands[outer[len(outer)-1].index]
 			around.From = append(around.From, c.Name)
 		}
 		outer = append(outer, place{t.depth, len(out.Commands)})
-		out.Commands = append(out.Commands, c)
+		out.Commands = append(out.Commands, &c)
 		if c.Name != "" {
 			if begun = append(begun, c.Name); len(begun) > neighbours {
 				begun = begun[1:]
@@ -80,17 +81,18 @@ func powershell(text string, via []string, nesting int) (out Script) {
 		inside := append(slices.Clone(c.Via), c.Name)
 		switch {
 		case run.script != "" && run.powershell:
-			more = powershell(run.script, inside, nesting+1)
+			more = powershell(ctx, run.script, inside, nesting+1)
 		case run.script != "":
-			more = Posix(run.script)
+			more = Posix(ctx, run.script)
 			for i := range more.Commands {
 				more.Commands[i].Via = append(slices.Clone(inside), more.Commands[i].Via...)
 			}
 		case run.words != nil:
-			more = powershell(quoteAll(run.words), inside, nesting+1)
+			more = powershell(ctx, quoteAll(run.words), inside, nesting+1)
 		}
 		out.Commands = append(out.Commands, more.Commands...)
 		out.Partial = out.Partial || more.Partial
+		out.Limited = out.Limited || more.Limited
 	}
 	return out
 }

@@ -26,12 +26,13 @@ type Command struct {
 
 // Script is what a text runs, in order.
 type Script struct {
-	Commands []Command
-	Partial  bool // a part could not be parsed and was cut into words roughly, or limits were reached
+	Commands []*Command
+	Partial  bool // a part could not be parsed and was cut into words roughly
+	Limited  bool // a limit or the context ended the analysis: more may run than is listed
 }
 
 const (
-	maxCommands = 4096    // commands of one script, inner ones included
+	maxCommands = 1 << 17 // commands of one script, inner ones included
 	neighbours  = 16      // stages of a pipeline that From and To look at to either side
 	maxNesting  = 12      // scripts within scripts: bash -c "bash -c …"
 	maxFrames   = 6000    // stack frames of the parser, some 4 MiB
@@ -42,36 +43,45 @@ const (
 // newCommand splits words into flags and operands.
 func newCommand(words []string) Command {
 	c := Command{Path: words[0], Name: baseName(words[0]), Argv: words[1:]}
-	slashes := slashFlags[strings.ToLower(c.Name)]
+	slashes := slashFlags[c.Name] || slashFlags[strings.ToLower(c.Name)]
 	for i, w := range c.Argv {
+		option := len(w) > 1 && (w[0] == '-' || slashes && w[0] == '/' && len(w) <= 4)
+		if !option {
+			if c.Flags != nil {
+				c.Args = append(c.Args, w)
+			} else { // no option so far: the operands are the words themselves
+				c.Args = c.Argv[: i+1 : i+1]
+			}
+			continue
+		}
+		if c.Flags == nil {
+			c.Flags = make([]string, 0, 4)
+		}
 		switch {
 		case w == "--":
 			c.Args = append(c.Args, c.Argv[i+1:]...)
 			return c
-		case strings.HasPrefix(w, "--"):
+		case w[0] == '/':
+			c.Flags = append(c.Flags, strings.ToLower(w[1:]))
+		case w[1] == '-':
 			name, _, _ := strings.Cut(w[2:], "=")
 			c.Flags = append(c.Flags, name)
-		case len(w) > 1 && w[0] == '-' && cmdlet(c.Name):
+		case cmdlet(c.Name):
 			c.Flags = append(c.Flags, w[1:])
-		case len(w) > 1 && w[0] == '-':
-			c.Flags = append(c.Flags, shortFlags(w[1:])...)
-		case slashes && len(w) > 1 && w[0] == '/' && len(w) <= 4:
-			c.Flags = append(c.Flags, strings.ToLower(w[1:]))
 		default:
-			c.Args = append(c.Args, w)
+			c.Flags = shortFlags(w[1:], c.Flags)
 		}
 	}
 	return c
 }
 
-// shortFlags gives each letter of a cluster, and the cluster as a whole, for
+// shortFlags appends each letter of a cluster, and the cluster as a whole, for
 // some programs write long options with one dash.
-func shortFlags(w string) []string {
+func shortFlags(w string, flags []string) []string {
 	whole, _, _ := strings.Cut(w, "=")
 	if len(whole) == 1 {
-		return []string{whole}
+		return append(flags, whole)
 	}
-	var flags []string
 	for i := 0; i < len(whole) && i < 16; i++ {
 		if c := whole[i] | 0x20; c < 'a' || c > 'z' {
 			break
@@ -101,6 +111,9 @@ var slashFlags = map[string]bool{
 }
 
 func baseName(word string) string {
+	if !strings.ContainsAny(word, `/\.`) {
+		return word
+	}
 	word = strings.ReplaceAll(word, `\`, "/")
 	base := path.Base(word)
 	if word == "" || base == "/" {

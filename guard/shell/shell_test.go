@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -11,7 +12,7 @@ import (
 )
 
 // brief is a command on one line: via>name args [flags] <from >writes.
-func brief(c Command) string {
+func brief(c *Command) string {
 	var b strings.Builder
 	for _, e := range c.Env {
 		fmt.Fprintf(&b, "%s ", e)
@@ -108,7 +109,7 @@ func TestPosix(t *testing.T) {
 		"empty":               {"", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := lines(Posix(c.text))
+			got := lines(Posix(context.Background(), c.text))
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%s\n got  %q\n want %q", c.text, got, c.want)
 			}
@@ -142,7 +143,7 @@ func TestPowerShell(t *testing.T) {
 		"comment":     {"ls # Remove-Item x", []string{"ls"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := lines(PowerShell(c.text)); !slices.Equal(got, c.want) {
+			if got := lines(PowerShell(context.Background(), c.text)); !slices.Equal(got, c.want) {
 				t.Errorf("%s\n got  %q\n want %q", c.text, got, c.want)
 			}
 		})
@@ -205,8 +206,8 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now() // the bound is for a busy machine: it finds what is not linear
-			s := Posix(text)
-			PowerShell(text)
+			s := Posix(context.Background(), text)
+			PowerShell(context.Background(), text)
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("took %v", took)
 			}
@@ -222,10 +223,10 @@ func FuzzPosix(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if s := Posix(text); len(s.Commands) > maxCommands {
+		if s := Posix(context.Background(), text); len(s.Commands) > maxCommands {
 			t.Errorf("%d commands", len(s.Commands))
 		}
-		PowerShell(text)
+		PowerShell(context.Background(), text)
 	})
 }
 
@@ -236,7 +237,7 @@ func BenchmarkPosix(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				Posix(text)
+				Posix(context.Background(), text)
 			}
 		})
 	}

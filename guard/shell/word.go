@@ -22,6 +22,9 @@ func (w *walker) text(word *syntax.Word) (text string, known bool) {
 	if word == nil {
 		return "", true
 	}
+	if text, ok := plainWord(word); ok {
+		return text, true
+	}
 	var b strings.Builder
 	known = true
 	for _, p := range w.pieces(word.Parts, false, &known) {
@@ -30,20 +33,43 @@ func (w *walker) text(word *syntax.Word) (text string, known bool) {
 	return b.String(), known
 }
 
-// fields are the words that a word becomes.
-func (w *walker) fields(word *syntax.Word) []string {
+// plainWord is the text of the words that most words are: one literal, or one
+// quoted literal.
+func plainWord(word *syntax.Word) (string, bool) {
+	if len(word.Parts) != 1 {
+		return "", false
+	}
+	switch p := word.Parts[0].(type) {
+	case *syntax.Lit:
+		return p.Value, !strings.ContainsAny(p.Value, `\{`)
+	case *syntax.SglQuoted:
+		return p.Value, !p.Dollar
+	case *syntax.DblQuoted:
+		if len(p.Parts) == 1 {
+			if lit, ok := p.Parts[0].(*syntax.Lit); ok {
+				return lit.Value, !strings.Contains(lit.Value, `\`)
+			}
+		}
+	}
+	return "", false
+}
+
+// fields appends the words that a word becomes.
+func (w *walker) fields(word *syntax.Word, list []string) []string {
+	if text, ok := plainWord(word); ok {
+		return append(list, text)
+	}
 	words := []*syntax.Word{word}
 	if syntax.SplitBraces(word) {
 		words = words[:0]
 		for one, err := range expand.BracesSeq(nil, word) {
 			if err != nil || len(words) == 64 {
-				w.out.Partial = true
+				w.out.Limited = true
 				break
 			}
 			words = append(words, one)
 		}
 	}
-	var list []string
 	for _, one := range words {
 		known := true
 		var b strings.Builder
@@ -136,7 +162,7 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 	name := p.Param.Value
 	value, ok := w.vars[name]
 	if w.expanded += len(value); len(value) > maxValue || w.expanded > maxExpanded {
-		w.out.Partial = true
+		w.out.Limited = true
 		return "$" + name, false
 	}
 	plain := !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0

@@ -1,0 +1,186 @@
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pinta-ai/pinta-agent/hook/event"
+	"github.com/pinta-ai/pinta-agent/hook/span"
+)
+
+// manyRules is a policy of n rules of the kinds that companies write.
+func manyRules(n int) string {
+	var b strings.Builder
+	b.WriteString("timeoutMs: 400\nrules:\n")
+	verbs := []string{"delete", "destroy", "purge", "drop", "wipe", "reset", "force", "prune"}
+	for i := range n {
+		verb := verbs[i%len(verbs)]
+		when := []string{
+			fmt.Sprintf(`commands.exists(c, c.name == 'tool%d' && c.flags.exists(f, f == '%s'))`, i, verb),
+			fmt.Sprintf(`text.contains('%s-%d') && !cwd.startsWith('/tmp/')`, verb, i),
+			fmt.Sprintf(`commands.exists(c, c.name in ['ctl%d', 'cmd%d'] && '%s' in c.args)`, i, i, verb),
+			fmt.Sprintf(`text.matches(r'(?i)\b%s\s+(table|bucket)\s+prod%d\b')`, verb, i),
+			fmt.Sprintf(`writes.exists(p, p.startsWith('/srv/app%d/') && p.endsWith('.%s'))`, i, verb),
+			fmt.Sprintf(`tool == 'shell' && input.command.contains('host%d.example.com')`, i),
+			fmt.Sprintf(`commands.exists(c, c.name == 'git' && c.args.exists(a, a == 'branch%d'))`, i),
+			fmt.Sprintf(`commands.exists(c, c.name.startsWith('kube') && c.args.exists(a, a == 'ns%d'))`, i),
+		}[i%8]
+		fmt.Fprintf(&b, "  - id: rule_%d\n    on: tool_input\n    when: >-\n      %s\n    action: %s\n    message: No.\n", i, when, []string{"deny", "deny", "review"}[i%3])
+	}
+	b.WriteString("  - {id: mask, on: tool_output, detect: [secrets], action: mask}\n")
+	return b.String()
+}
+
+// commandText4K is a command of about size bytes that an agent really writes.
+func longCommand(size int) string {
+	line := `cd /srv/app && git log --oneline -5 | head -3; for f in src/*.go; do gofmt -l "$f" >> out.txt; done; kubectl get pods -n prod | grep web` + "\n"
+	return strings.Repeat(line, size/len(line)+1)[:size/len(line)*len(line)+len(line)]
+}
+
+func body(t testing.TB, tool string, input map[string]any, output any) []byte {
+	e, err := event.Parse([]byte(payload(t, tool, input, output)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := span.New(e, event.CLI, span.Model{}, time.Now())
+	s.Resource = span.Host{Owner: "dev", Name: "box"}.Resource()
+	return s.Question(8 << 20)
+}
+
+// percentiles times n whole judgements: span in, answer out.
+func percentiles(t testing.TB, e *Engine, n int, question []byte) (p50, p99 time.Duration) {
+	var took []time.Duration
+	for range n {
+		start := time.Now()
+		ev, err := EventFromSpan(question)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := e.Evaluate(t.Context(), ev, 8*time.Second); a.FailOpenReason != "" {
+			t.Fatalf("overrun: %+v", a)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], took[len(took)*99/100]
+}
+
+// goals are issue figures: what is measured against which bound. The bound is
+// for a quiet machine; the test allows a busy one four times as much.
+func TestSpeed(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("figures of a race build say nothing")
+	}
+	e := loaded(t, manyRules(200), Options{})
+	r := rand.New(rand.NewPCG(5, 6))
+	var out strings.Builder
+	for i := 0; out.Len() < 1<<20; i++ {
+		fmt.Fprintf(&out, "2026-01-02T03:04:%02d INFO handler.go:%d request id=%08x user=u%d status=200 key=%d\n", i%60, i%900, r.Uint32(), i%50, i)
+	}
+	for _, c := range []struct {
+		name     string
+		question []byte
+		n        int
+		goal     time.Duration
+	}{
+		{"200 rules, 4 KiB command", body(t, "Bash", map[string]any{"command": longCommand(4 << 10)}, nil), 2000, time.Millisecond},
+		{"200 rules, 64 KiB command", body(t, "Bash", map[string]any{"command": longCommand(64 << 10)}, nil), 300, 5 * time.Millisecond},
+		{"200 rules, all detectors, 1 MiB output", body(t, "Bash", map[string]any{"command": "make"}, out.String()), 30, 60 * time.Millisecond},
+		{"200 rules, short command", body(t, "Bash", map[string]any{"command": "go test ./..."}, nil), 3000, time.Millisecond},
+	} {
+		p50, p99 := percentiles(t, e, c.n, c.question)
+		t.Logf("%-40s p50 %8v  p99 %8v  goal %v: p99 is %.2f of it", c.name, p50.Round(time.Microsecond), p99.Round(time.Microsecond), c.goal, float64(p99)/float64(c.goal))
+		if p50 > 4*c.goal {
+			t.Errorf("%s: p50 %v, goal %v", c.name, p50, c.goal)
+		}
+	}
+
+	question := body(t, "Bash", map[string]any{"command": longCommand(400)}, nil)
+	const n = 8000
+	start := time.Now()
+	var done sync.WaitGroup
+	workers := min(2, runtime.GOMAXPROCS(0))
+	for range workers {
+		done.Go(func() {
+			for range n / workers {
+				ev, _ := EventFromSpan(question)
+				e.Evaluate(t.Context(), ev, 8*time.Second)
+			}
+		})
+	}
+	done.Wait()
+	rate := n / time.Since(start).Seconds()
+	t.Logf("%.0f verdicts a second on %d cores (200 rules, 400 B command), goal 5000: %.2f of it", rate, workers, rate/5000)
+	if rate < 1250 {
+		t.Errorf("%.0f verdicts a second", rate)
+	}
+
+	raw, err := authored(t, manyRules(1000)).GuardJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, worst := make(chan struct{}), make(chan time.Duration)
+	go func() { // answers go on while it loads
+		var slowest time.Duration
+		for {
+			select {
+			case <-stop:
+				worst <- slowest
+				return
+			default:
+			}
+			start := time.Now()
+			ev, _ := EventFromSpan(question)
+			e.Evaluate(t.Context(), ev, 8*time.Second)
+			slowest = max(slowest, time.Since(start))
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	start = time.Now()
+	if err := e.Load(raw, 2, "g"); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(start)
+	close(stop)
+	pause := <-worst
+	t.Logf("1000 rules (%d KiB) load in %v, goal 2 s: %.2f of it; slowest answer meanwhile %v", len(raw)>>10, took.Round(time.Millisecond), took.Seconds()/2, pause.Round(time.Microsecond))
+	if took > 8*time.Second || pause > time.Second {
+		t.Errorf("load took %v, slowest answer %v", took, pause)
+	}
+}
+
+func BenchmarkEvaluate(b *testing.B) {
+	e := loaded(b, manyRules(200), Options{})
+	for _, size := range []int{400, 4 << 10, 64 << 10} {
+		question := body(b, "Bash", map[string]any{"command": longCommand(size)}, nil)
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.ReportAllocs()
+			start := cpuTime()
+			for b.Loop() {
+				ev, _ := EventFromSpan(question)
+				e.Evaluate(b.Context(), ev, 8*time.Second)
+			}
+			b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+func BenchmarkLoad1000(b *testing.B) {
+	raw, err := authored(b, manyRules(1000)).GuardJSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := NewEngine(Options{})
+	for b.Loop() {
+		if err := e.Load(json.RawMessage(raw), 1, "g"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+package guard
+
+import "time"
+
+var began = time.Now()
+
+func cpuTime() time.Duration { return time.Since(began) }
