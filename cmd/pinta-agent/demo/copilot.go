@@ -25,7 +25,7 @@ func (r *run) realCLI(ctx context.Context, path string) (string, string, error) 
 	if err != nil {
 		return "", "", err
 	}
-	repo := filepath.Join(r.world.home(), "cli-repo")
+	repo := filepath.Join(r.host.home, "cli-repo")
 	keep := filepath.Join(repo, "keep")
 	if err := os.MkdirAll(keep, 0o755); err != nil {
 		return version, "", err
@@ -38,7 +38,7 @@ func (r *run) realCLI(ctx context.Context, path string) (string, string, error) 
 		return provider.Turn{ToolCalls: []provider.ToolCall{
 			provider.Call(id, "bash", map[string]any{"command": command, "description": "a step of the script"})}}
 	}
-	result, err := copilot.Session{CLI: cli, Home: r.world.home(), Repo: repo, Turns: []provider.Turn{
+	result, err := copilot.Session{CLI: cli, Home: r.host.home, Repo: repo, Turns: []provider.Turn{
 		bash("call_deny", "rm -rf keep"),
 		bash("call_mask", "cat config.ini"),
 		{Text: "The script is done."},

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pinta-ai/pinta-agent/e2e/world"
 )
 
 // Options of one run.
@@ -24,6 +26,23 @@ type Options struct {
 	Copilot string    // real Copilot CLI: executable, or folder with node_modules; empty for none
 	Out     io.Writer // for people
 	Color   bool
+}
+
+// user is the one developer of the demo's machine.
+const user = "dev"
+
+// gather puts the three programs into dir. The agent is this very executable.
+func gather(ctx context.Context, dir string, p printer) (world.Programs, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return world.Programs{}, fmt.Errorf("find the own executable: %w", err)
+	}
+	if self, err = filepath.EvalSymlinks(self); err != nil {
+		return world.Programs{}, fmt.Errorf("find the own executable: %w", err)
+	}
+	return world.Gather(ctx, dir, self, func(name string) {
+		p.note("%s is not beside this program: building it with the Go tool", name)
+	})
 }
 
 const denyText = "Deleting folders recursively is not allowed here. Move them to the trash folder instead."
@@ -54,7 +73,8 @@ const stricterPolicy = policy + `  - id: deny_upload
 
 // run is the state of one demo.
 type run struct {
-	world   *world
+	site    *world.Site
+	machine *world.Machine
 	print   printer
 	report  Report
 	entries map[string]entry
@@ -74,39 +94,41 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	defer os.RemoveAll(dir)
-	w := &world{dir: dir}
-	defer w.close()
-	r := &run{world: w, print: printer{o.Out, o.Color}, ctx: ctx, report: Report{OK: true, Steps: []Step{}}}
+	r := &run{print: printer{o.Out, o.Color}, ctx: ctx, report: Report{OK: true, Steps: []Step{}}}
 	r.print.title("pinta-agent demo: a Manager, an agent and a developer's home in " + dir)
-	bin := filepath.Join(dir, "bin")
-	for _, d := range []string{bin, w.repo()} {
+	bin, root := filepath.Join(dir, "bin"), filepath.Join(dir, "machine")
+	home := filepath.Join(root, "home", user)
+	r.host = host{home: home, repo: filepath.Join(home, "repo")}
+	for _, d := range []string{bin, r.host.repo} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return Report{}, err
 		}
 	}
-	if w.programs, err = gather(ctx, bin, r.print); err != nil {
-		return Report{}, err
-	}
-	if w.collector, err = startCollector(); err != nil {
+	programs, err := gather(ctx, bin, r.print)
+	if err != nil {
 		return Report{}, err
 	}
 	start = time.Now() // builds don't count
-	r.host = host{home: w.home(), repo: w.repo()}
+	if r.site, err = world.Open(ctx, dir, programs); err != nil {
+		return Report{}, err
+	}
+	r.machine = r.site.Machine(root)
+	defer func() { r.machine.Agent.Stop(); r.site.Close() }()
 	r.play(o)
-	r.report.HookFile = w.hookFile()
-	r.report.Spans = len(w.collector.received())
+	r.report.HookFile = r.machine.HookFile(user)
+	r.report.Spans = len(r.site.Collector.Received())
 	r.print.summary(r.report, time.Since(start))
 	if !r.report.OK {
-		r.print.note("the agent's last words:\n%s", w.agent.tailOrNone())
+		r.print.note("the agent's last words:\n%s", r.machine.Agent.Tail())
 	}
 	if o.Keep && ctx.Err() == nil {
 		r.print.title("\nleft running until interrupted (Ctrl-C)")
-		r.print.note("Manager    %s", w.managerAt.URL)
-		r.print.note("admin key  %s", w.managerAt.AdminKeyFile)
-		r.print.note("machine    %s", w.root())
-		r.print.note("hook file  %s", w.hookFile())
-		r.print.note("collector  %s", w.collector.url)
-		r.print.note("try        %s --root %s status", w.programs.agent, w.root())
+		r.print.note("Manager    %s", r.site.URL)
+		r.print.note("admin key  %s", r.site.AdminKey)
+		r.print.note("machine    %s", root)
+		r.print.note("hook file  %s", r.report.HookFile)
+		r.print.note("collector  %s", r.site.Collector.URL)
+		r.print.note("try        %s --root %s status", programs.Agent, root)
 		<-ctx.Done()
 	}
 	return r.report, nil
@@ -153,67 +175,39 @@ func (r *run) step(name, expected string, f func() (string, error)) bool {
 }
 
 func (r *run) enroll() (string, error) {
-	w := r.world
-	if err := w.startManager(r.ctx); err != nil {
+	if _, err := r.site.Publish(r.ctx, policy); err != nil {
 		return "", err
 	}
-	if _, err := r.publish(policy); err != nil {
+	token, err := r.site.Token(r.ctx)
+	if err != nil {
 		return "", err
 	}
-	var token struct {
-		Token string `json:"token"`
-		ID    string `json:"id"`
-	}
-	if err := w.admin(r.ctx, &token, "token", "create"); err != nil {
+	enrolled, err := r.machine.Enroll(r.ctx, token.Token)
+	if err != nil {
 		return "", err
-	}
-	var enrolled struct {
-		DeviceID string `json:"deviceId"`
-		Group    string `json:"group"`
-		Manager  string `json:"manager"`
-	}
-	if err := w.call(r.ctx, &enrolled, w.programs.agent, "--root", w.root(), "enroll", token.Token, "--json"); err != nil {
-		return "", err
-	}
-	if enrolled.DeviceID == "" {
-		return "", errors.New("enroll printed no device id")
 	}
 	r.report.DeviceID = enrolled.DeviceID
 	return fmt.Sprintf("device %s, group %s, Manager %s, by one-time token %s", enrolled.DeviceID, enrolled.Group, enrolled.Manager, token.ID), nil
 }
 
-// publish writes a policy and has the Manager apply it; it returns the version.
-func (r *run) publish(text string) (int64, error) {
-	file := filepath.Join(r.world.dir, "policy.yaml")
-	if err := writeFile(file, text); err != nil {
-		return 0, err
-	}
-	var applied struct {
-		Version int64 `json:"version"`
-	}
-	err := r.world.admin(r.ctx, &applied, "policy", "apply", "-f", file)
-	return applied.Version, err
-}
-
 func (r *run) install() (string, error) {
-	w := r.world
-	if err := w.startAgent(r.ctx); err != nil {
+	if err := r.machine.Start(r.ctx); err != nil {
 		return "", err
 	}
 	if err := r.readHooks(); err != nil {
 		return "", err
 	}
-	envFile := filepath.Join(w.home(), ".copilot", "pinta-copilot.env")
+	envFile := filepath.Join(r.host.home, ".copilot", "pinta-copilot.env")
 	if info, err := os.Stat(envFile); err != nil {
 		return "", err
 	} else if info.Mode().Perm() != 0o600 && os.PathSeparator == '/' {
 		return "", fmt.Errorf("%s has mode %o, want 600", envFile, info.Mode().Perm())
 	}
-	return fmt.Sprintf("%d events registered in %s", len(r.entries), w.hookFile()), nil
+	return fmt.Sprintf("%d events registered in %s", len(r.entries), r.machine.HookFile(user)), nil
 }
 
 func (r *run) readHooks() (err error) {
-	r.entries, err = registered(r.world.hookFile())
+	r.entries, err = registered(r.machine.HookFile(user))
 	return err
 }
 
@@ -331,7 +325,7 @@ func (r *run) stop() (string, error) {
 
 func (r *run) telemetry() (string, error) {
 	var detail string
-	err := until(r.ctx, 15*time.Second, func() error {
+	err := world.Until(r.ctx, 15*time.Second, func() error {
 		for _, name := range []string{"allow", "deny", "mask", "stop"} {
 			s, ok := r.arrived(session(name))
 			if !ok {
@@ -341,14 +335,14 @@ func (r *run) telemetry() (string, error) {
 				return fmt.Errorf("span %s carries device %q and user %q", s.ID, s.Attributes["pinta.device.id"], s.Attributes["pinta.user.name"])
 			}
 			if name == "deny" {
-				detail = fmt.Sprintf("%d spans; the denied call: %s device=%s user=%s decision=%s rule=%s", len(r.world.collector.received()),
+				detail = fmt.Sprintf("%d spans; the denied call: %s device=%s user=%s decision=%s rule=%s", len(r.site.Collector.Received()),
 					s.Name, s.Attributes["pinta.device.id"], s.Attributes["pinta.user.name"],
 					s.Attributes["pinta.guard.decision"], s.Attributes["pinta.guard.matched_rule"])
 			}
 		}
 		return nil
 	})
-	for _, s := range r.world.collector.received() {
+	for _, s := range r.site.Collector.Received() {
 		for _, v := range s.Attributes {
 			if i := strings.Index(v, "ghp_"); i >= 0 {
 				return detail, fmt.Errorf("span %s holds a secret", s.ID)
@@ -359,11 +353,11 @@ func (r *run) telemetry() (string, error) {
 }
 
 // arrived finds the first span of a session at the collector.
-func (r *run) arrived(session string) (span, bool) {
-	spans := r.world.collector.received()
-	i := slices.IndexFunc(spans, func(s span) bool { return s.Attributes["copilot.session_id"] == session })
+func (r *run) arrived(session string) (world.Span, bool) {
+	spans := r.site.Collector.Received()
+	i := slices.IndexFunc(spans, func(s world.Span) bool { return s.Attributes["copilot.session_id"] == session })
 	if i < 0 {
-		return span{}, false
+		return world.Span{}, false
 	}
 	return spans[i], true
 }
@@ -378,14 +372,14 @@ func (r *run) config() (string, error) {
 		return before.String(), errors.New("curl was denied before the rule was published")
 	}
 	start := time.Now()
-	version, err := r.publish(stricterPolicy)
+	version, err := r.site.Publish(r.ctx, stricterPolicy)
 	if err != nil {
 		return "", err
 	}
 	var after answer
-	err = until(r.ctx, 10*time.Second, func() error {
+	err = world.Until(r.ctx, 10*time.Second, func() error {
 		if after, err = r.shell(session("after"), command); err != nil {
-			return permanent{err}
+			return world.Forever(err)
 		}
 		return denied(after, "curl is not allowed")
 	})
@@ -397,14 +391,13 @@ func (r *run) config() (string, error) {
 // as a new package layout would. A session that started before holds the old
 // command text.
 func (r *run) move() (string, error) {
-	w := r.world
-	end, err := w.startSession()
+	end, err := r.startSession()
 	if err != nil {
 		return "", err
 	}
 	defer end()
 	old := r.entries["PreToolUse"]
-	setting := filepath.Join(w.root(), "etc", "pinta-agent", "agent.yaml")
+	setting := filepath.Join(r.machine.Root, "etc", "pinta-agent", "agent.yaml")
 	if err := os.MkdirAll(filepath.Dir(setting), 0o755); err != nil {
 		return "", err
 	}
@@ -412,7 +405,7 @@ func (r *run) move() (string, error) {
 	if err := writeFile(setting, "hookDir: /opt/pinta/agent\n"); err != nil {
 		return "", err
 	}
-	err = until(r.ctx, 5*time.Second, func() error {
+	err = world.Until(r.ctx, 5*time.Second, func() error {
 		if err := r.readHooks(); err != nil {
 			return err
 		}
@@ -447,22 +440,22 @@ func (r *run) move() (string, error) {
 
 func (r *run) repair() (string, error) {
 	start := time.Now()
-	if err := os.Remove(r.world.hookFile()); err != nil {
+	if err := os.Remove(r.machine.HookFile(user)); err != nil {
 		return "", err
 	}
-	if err := until(r.ctx, 5*time.Second, r.readHooks); err != nil {
+	if err := world.Until(r.ctx, 5*time.Second, r.readHooks); err != nil {
 		return "", err
 	}
 	r.report.RepairMs = time.Since(start).Milliseconds()
-	hookDir := filepath.Join(r.world.root(), "opt", "pinta", "agent")
+	hookDir := filepath.Join(r.machine.Root, "opt", "pinta", "agent")
 	start = time.Now()
 	if err := os.RemoveAll(hookDir); err != nil {
 		return "", err
 	}
 	var a answer
-	err := until(r.ctx, 5*time.Second, func() (err error) {
+	err := world.Until(r.ctx, 5*time.Second, func() (err error) {
 		if a, err = r.shell(session("repaired"), "rm -rf src"); err != nil {
-			return permanent{err}
+			return world.Forever(err)
 		}
 		return denied(a, denyText)
 	})
@@ -475,7 +468,7 @@ func (r *run) repair() (string, error) {
 }
 
 func (r *run) outage() (string, error) {
-	r.world.agent.kill()
+	r.machine.Agent.Kill()
 	a, err := r.shell(session("outage"), "rm -rf src")
 	if err != nil {
 		return a.String(), err
@@ -486,7 +479,7 @@ func (r *run) outage() (string, error) {
 	if a.took > 3*time.Second {
 		return a.String(), fmt.Errorf("the hook took %s", a.took)
 	}
-	queue := filepath.Join(r.world.home(), ".copilot", "pinta-copilot-data", "failed-spans.jsonl")
+	queue := filepath.Join(r.host.home, ".copilot", "pinta-copilot-data", "failed-spans.jsonl")
 	data, err := os.ReadFile(queue)
 	if err != nil {
 		return a.String(), fmt.Errorf("the span was not queued: %w", err)
@@ -498,7 +491,7 @@ func (r *run) outage() (string, error) {
 }
 
 func (r *run) recover() (string, error) {
-	if err := r.world.startAgent(r.ctx); err != nil {
+	if err := r.machine.Start(r.ctx); err != nil {
 		return "", err
 	}
 	start := time.Now()
@@ -509,7 +502,7 @@ func (r *run) recover() (string, error) {
 	if err != nil {
 		return a.String(), err
 	}
-	err = until(r.ctx, 15*time.Second, func() error {
+	err = world.Until(r.ctx, 15*time.Second, func() error {
 		for _, name := range []string{"outage", "recovered"} {
 			if _, ok := r.arrived(session(name)); !ok {
 				return fmt.Errorf("the span of %s is not at the collector", name)
@@ -521,7 +514,7 @@ func (r *run) recover() (string, error) {
 		return a.String(), err
 	}
 	seen := map[string]bool{}
-	for _, s := range r.world.collector.received() {
+	for _, s := range r.site.Collector.Received() {
 		if seen[s.ID] {
 			return "", fmt.Errorf("span %s arrived twice", s.ID)
 		}
@@ -540,11 +533,4 @@ func secretOf(prefix string) string {
 
 func writeFile(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644) //nolint:forbidigo // the demo's own throw-away folder
-}
-
-func (p *process) tailOrNone() string {
-	if p == nil {
-		return "(never started)"
-	}
-	return p.tail()
 }

@@ -1,4 +1,4 @@
-package demo
+package world
 
 import (
 	"compress/gzip"
@@ -15,28 +15,28 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// span is one received span with its attributes, the resource's included.
-type span struct {
-	ID         string
+// Span is one received span with its attributes, the resource's included.
+type Span struct {
+	ID, Trace  string
 	Name       string
 	Attributes map[string]string
 }
 
-// collector is a small OTLP/HTTP collector (protobuf) on loopback that keeps what it
+// Collector is a small OTLP/HTTP collector (protobuf) on loopback that keeps what it
 // gets.
-type collector struct {
+type Collector struct {
 	mu    sync.Mutex
-	spans []span
+	spans []Span
 	http  *http.Server
-	url   string
+	URL   string // of its OTLP/HTTP traces endpoint
 }
 
-func startCollector() (*collector, error) {
+func startCollector() (*Collector, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the collector: %w", err)
 	}
-	c := &collector{url: "http://" + l.Addr().String() + "/v1/traces"}
+	c := &Collector{URL: "http://" + l.Addr().String() + "/v1/traces"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/traces", c.receive)
 	c.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
@@ -44,9 +44,9 @@ func startCollector() (*collector, error) {
 	return c, nil
 }
 
-func (c *collector) close() { c.http.Close() }
+func (c *Collector) close() { c.http.Close() }
 
-func (c *collector) receive(w http.ResponseWriter, r *http.Request) {
+func (c *Collector) receive(w http.ResponseWriter, r *http.Request) {
 	var body io.Reader = http.MaxBytesReader(w, r.Body, 16<<20)
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		unzipped, err := gzip.NewReader(body)
@@ -71,13 +71,13 @@ func (c *collector) receive(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-func (c *collector) keep(resources []*tracepb.ResourceSpans) {
+func (c *Collector) keep(resources []*tracepb.ResourceSpans) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, resource := range resources {
 		for _, scope := range resource.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
-				kept := span{ID: fmt.Sprintf("%x", s.GetSpanId()), Name: s.GetName(), Attributes: map[string]string{}}
+				kept := Span{ID: fmt.Sprintf("%x", s.GetSpanId()), Trace: fmt.Sprintf("%x", s.GetTraceId()), Name: s.GetName(), Attributes: map[string]string{}}
 				addAttributes(kept.Attributes, resource.GetResource().GetAttributes())
 				addAttributes(kept.Attributes, s.GetAttributes())
 				c.spans = append(c.spans, kept)
@@ -98,9 +98,9 @@ func addAttributes(to map[string]string, list []*commonpb.KeyValue) {
 	}
 }
 
-// received returns the spans so far.
-func (c *collector) received() []span {
+// Received returns the spans so far.
+func (c *Collector) Received() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]span(nil), c.spans...)
+	return append([]Span(nil), c.spans...)
 }
