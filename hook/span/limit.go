@@ -35,25 +35,27 @@ func (s *Span) Fit() {
 			break
 		}
 	}
-	for size := len(s.appendSpan(nil)); size > MaxSpan-64; {
-		i := s.lastPayload()
-		if i < 0 {
-			return
-		}
-		size -= len(appendAttrs(nil, s.Attrs[i:i+1])) - 1
-		s.Attrs = append(s.Attrs[:i], s.Attrs[i+1:]...)
-		s.Dropped++
-	}
+	s.drop(len(s.appendSpan(nil)) - MaxSpan)
 }
 
-// lastPayload is the last attribute that came from the payload.
-func (s *Span) lastPayload() int {
-	for i := len(s.Attrs) - 1; i >= 0; i-- {
-		if s.Attrs[i].From != "" {
-			return i
+// drop removes payload attributes, the last first, until the span is excess
+// bytes shorter, and counts them.
+func (s *Span) drop(excess int) {
+	const count = 40 // what the count itself takes
+	keep := len(s.Attrs)
+	for excess += count; keep > 0 && excess > 0; keep-- {
+		if a := s.Attrs[keep-1 : keep]; a[0].From != "" {
+			excess -= len(appendAttrs(nil, a)) - 1
+			s.Dropped++
 		}
 	}
-	return -1
+	rest := s.Attrs[keep:]
+	s.Attrs = s.Attrs[:keep]
+	for _, a := range rest {
+		if a.From == "" {
+			s.Attrs = append(s.Attrs, a)
+		}
+	}
 }
 
 // level estimates the common length at which the span fits, from how much

@@ -38,7 +38,7 @@ func (s *Span) Question(limit int) []byte {
 			}
 		}
 	}
-	return s.shrunk(false, 0).fitted(limit)
+	return s.shrunk(false, floors[len(floors)-1]).fitted(limit)
 }
 
 // strings calls yield for every string that shrinking may touch, as raw JSON.
@@ -111,29 +111,22 @@ func (s *Span) shrunk(tool bool, keep int) *Span {
 }
 
 // fitted is the last resort for values of countless small parts: whole
-// attributes become head and tail of their text.
+// attributes become head and tail of their text, and should there be countless
+// attributes, the last of them go.
 func (s *Span) fitted(limit int) []byte {
-	for keep := limit / 2; ; keep /= 2 {
+	for keep := limit / 2; keep >= floors[len(floors)-1]; keep /= 2 {
 		for i := range s.Attrs {
 			a := &s.Attrs[i]
 			if a.From != "" && len(a.Value.Text) > keep {
 				a.Value = Value{String, headTail(a.Value.Text, keep)}
 			}
 		}
-		body := s.Append(nil)
-		for len(body) > limit && keep < floors[len(floors)-1] {
-			i := s.lastPayload()
-			if i < 0 {
-				break
-			}
-			s.Attrs = append(s.Attrs[:i], s.Attrs[i+1:]...)
-			s.Dropped++
-			body = s.Append(nil)
-		}
-		if len(body) <= limit || keep == 0 {
+		if body := s.Append(nil); len(body) <= limit {
 			return body
 		}
 	}
+	s.drop(len(s.Append(nil)) - limit)
+	return s.Append(nil)
 }
 
 // headTail keeps the first and last bytes of s and says what is missing.
