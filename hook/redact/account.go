@@ -23,7 +23,7 @@ func (s *scanner) serviceAccounts() {
 			continue
 		}
 		for _, m := range objects(data, pos, seen) {
-			j := walker{data: data[m.start:m.end], w: accountsOnly{s.rules}}
+			j := walker{src: s.text[m.start:m.end], data: data[m.start:m.end], w: accountsOnly{s.rules}}
 			j.walk()
 			for _, a := range j.outermost() {
 				s.add(serviceAccount, m.start+a.start, m.start+a.end)

@@ -36,7 +36,7 @@ func edits(s string, w worker, level int) []edit {
 func valueEdits(key, s string, w worker, level int) []edit {
 	if level < maxLevels && looksJSON(s) {
 		if data := []byte(s); isJSON(data) {
-			j := walker{data: data, w: w, level: level}
+			j := walker{src: s, data: data, w: w, level: level}
 			j.walk()
 			return j.edits()
 		}
@@ -74,7 +74,8 @@ func isJSON(data []byte) bool {
 
 // walker goes once over well-formed JSON text.
 type walker struct {
-	data  []byte
+	src   string
+	data  []byte // the same
 	w     worker
 	level int
 	out   []edit
@@ -117,7 +118,7 @@ func (j *walker) walk() {
 // text treats the string at [pos, end).
 func (j *walker) text(pos, end int, isKey bool) {
 	body := j.data[pos+1 : end-1]
-	s, key, top := decoded(body), "", j.top()
+	s, key, top := decoded(j.src[pos+1:end-1], body), "", j.top()
 	switch {
 	case isKey:
 		top.key = s
@@ -137,7 +138,7 @@ func (j *walker) text(pos, end int, isKey bool) {
 
 // scalar treats the number or word at [pos, end), which becomes a string if anything in it is replaced.
 func (j *walker) scalar(pos, end int) {
-	if list := j.w.scalar(string(j.data[pos:end])); len(list) > 0 {
+	if list := j.w.scalar(j.src[pos:end]); len(list) > 0 {
 		j.out = append(j.out, edit{pos, pos, `"`, false})
 		for _, e := range list {
 			j.out = append(j.out, edit{pos + e.start, pos + e.end, e.text, e.marker})
@@ -226,8 +227,8 @@ func (j *walker) edits() []edit {
 // whole reports whether m is a value, not the inside of a string.
 func (j *walker) whole(m mark) bool { return m.start == 0 || j.data[m.start-1] != '"' }
 
-// decoded is the text of a string's body.
-func decoded(body []byte) string {
+// decoded is the text of a string's body, which is at hand in both types: most need no decoding.
+func decoded(src string, body []byte) string {
 	for i := 0; i < len(body); {
 		if body[i] < utf8.RuneSelf && body[i] != '\\' {
 			i++
@@ -239,7 +240,7 @@ func decoded(body []byte) string {
 		}
 		i += n
 	}
-	return string(body)
+	return src
 }
 
 func decodedFrom(body []byte, i int) string {

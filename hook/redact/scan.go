@@ -26,6 +26,9 @@ type run struct{ start, end int }
 // find lists what is to be replaced in plain text, sorted and joined. key is the member's key if the text is a JSON member's
 // value.
 func (r Rules) find(key, text string) []found {
+	if len(text) < len("KEY=x") {
+		return nil // shorter than any match with its name
+	}
 	s := scanner{text: text, rules: r}
 	s.scan()
 	s.serviceAccounts()
