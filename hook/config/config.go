@@ -204,7 +204,7 @@ next:
 		name, value, ok := strings.Cut(part, "=")
 		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
 		if percent {
-			value = strings.TrimSpace(unescape(value))
+			value = unescape(value)
 		}
 		if !ok || !token(name) || !validValue(value) || reserved(name) {
 			continue
