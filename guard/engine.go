@@ -121,7 +121,7 @@ func (e *Engine) Load(raw json.RawMessage, version int64, group string) error {
 // it runs shows before it is in force.
 func (s *state) try() error {
 	for _, kind := range []string{"PreToolUse", "PostToolUse"} {
-		ev := &Event{Kind: kind, HostTool: "bash", Input: map[string]any{}, guarded: true}
+		ev := &Event{Kind: kind, HostTool: "bash", guarded: true}
 		a := newActivation(context.Background(), s, ev)
 		for _, r := range append(s.input[:len(s.input):len(s.input)], s.output...) {
 			if r.when == nil {

@@ -19,7 +19,6 @@ type Event struct {
 	Kind     string // PreToolUse, PermissionRequest, PostToolUse; others are not judged
 	Surface  string // cli, ext, cloud
 	HostTool string // the tool as the host spells it
-	Input    map[string]any
 	Text     string // every string of the input, in its order, one a line
 	Output   string // the text that the tool's result puts before the model
 	Cwd      string
@@ -36,10 +35,11 @@ type Event struct {
 	Redacted bool
 
 	guarded bool
-	keys    []string         // keys of the input's objects
-	named   []string         // values under keys that hold a path
-	objects []map[string]any // each input that is an object; Input joins them
-	scripts []string         // what a shell would run
+	keys    []string // keys of the input's objects
+	named   []string // values under keys that hold a path
+	objects [][]byte // each input that is an object, as JSON
+	input   map[string]any
+	scripts []string // what a shell would run
 	size    int
 
 	commands []*shell.Command // parsed on first use
@@ -60,63 +60,111 @@ const maxInputDepth = 200 // of a tool's input; deeper parts count as text
 
 // EventFromSpan reads the guard question of hook.md 4.1: OTLP JSON with one span.
 func EventFromSpan(body []byte) (*Event, error) {
-	if end, err := rawjson.Value(body, 0); err != nil || len(bytes.TrimSpace(body[end:])) > 0 || !rawjson.Depth(body, maxInputDepth) {
+	if !rawjson.Depth(body, maxInputDepth) || rawjson.Kind(body) != '{' || !rawjson.Valid(body) {
 		return nil, errNoSpan
 	}
-	top := object2map(body)
-	if top["resourceSpans"] == nil {
-		if top["input"] != nil {
-			return nil, ErrOldForm
-		}
-		return nil, errNoSpan
-	}
-	resource := first(top["resourceSpans"])
-	span := first(object2map(first(object2map(resource)["scopeSpans"]))["spans"])
-	if span == nil {
-		return nil, errNoSpan
-	}
-	e := &event.Event{}
-	out := &Event{}
-	hook := false
-	err := attributes(object2map(span)["attributes"], func(key string, value []byte) {
-		name, ours := strings.CutPrefix(key, "copilot.")
-		switch {
-		case !ours:
-		case name == "hook":
-			e.Name, _ = rawjson.Unquote(value)
-			hook = true
-		case name == "surface":
-			out.Surface, _ = rawjson.Unquote(value)
-		default:
-			if event.IsOutput(name) && name != "tool_response" {
-				if text, ok := rawjson.Unquote(value); ok && rawjson.Kind([]byte(text)) == '{' && rawjson.Valid([]byte(text)) {
-					value = []byte(text)
-				}
+	e, out := &event.Event{}, &Event{}
+	spans, oldForm, hook := 0, false, false
+	only := func(c *cursor, read func()) { // the first element of an array counts
+		n := 0
+		c.array(func() {
+			if n++; n > 1 {
+				c.skip()
+				return
 			}
-			e.Members = append(e.Members, rawjson.Member{Key: name, Value: value})
+			read()
+		})
+	}
+	c := &cursor{data: body}
+	readSpan := func() {
+		spans++
+		c.object(func(key string) {
+			if key != "attributes" {
+				c.skip()
+				return
+			}
+			attributes(c, func(key string, value []byte) { hook = spanAttribute(e, out, key, value) || hook })
+		})
+	}
+	c.object(func(key string) {
+		switch key {
+		case "input":
+			oldForm = true
+			c.skip()
+		case "resourceSpans":
+			oldForm = false
+			only(c, func() {
+				c.object(func(key string) {
+					switch key {
+					case "resource":
+						c.object(func(key string) {
+							if key != "attributes" {
+								c.skip()
+								return
+							}
+							attributes(c, func(key string, value []byte) {
+								if key == "pinta.hook.source" {
+									out.Source, _ = rawjson.Unquote(value)
+								}
+							})
+						})
+					case "scopeSpans":
+						only(c, func() {
+							c.object(func(key string) {
+								if key != "spans" {
+									c.skip()
+									return
+								}
+								only(c, readSpan)
+							})
+						})
+					default:
+						c.skip()
+					}
+				})
+			})
+		default:
+			c.skip()
 		}
 	})
-	if err != nil || !hook {
+	switch {
+	case spans == 0 && oldForm:
+		return nil, ErrOldForm
+	case spans == 0 || !hook:
 		return nil, errNoSpan
 	}
 	e.Kind = event.KindOf(e.Name)
-	if r := object2map(resource)["resource"]; r != nil {
-		_ = attributes(object2map(r)["attributes"], func(key string, value []byte) {
-			if key == "pinta.hook.source" {
-				out.Source, _ = rawjson.Unquote(value)
-			}
-		})
-	}
 	out.fill(e)
 	return out, nil
+}
+
+// spanAttribute takes one attribute and says whether it names the event.
+func spanAttribute(e *event.Event, out *Event, key string, value []byte) bool {
+	name, ours := strings.CutPrefix(key, "copilot.")
+	switch {
+	case !ours:
+	case name == "hook":
+		e.Name, _ = rawjson.Unquote(value)
+		return true
+	case name == "surface":
+		out.Surface, _ = rawjson.Unquote(value)
+	default:
+		if event.IsOutput(name) && name != "tool_response" { // the span holds an object as its JSON text
+			if text, ok := rawjson.Unquote(value); ok && rawjson.Kind([]byte(text[:min(len(text), 64)])) == '{' && rawjson.Valid([]byte(text)) {
+				value = []byte(text)
+			}
+		}
+		e.Members = append(e.Members, rawjson.Member{Key: name, Value: value})
+	}
+	return false
 }
 
 // EventFromPayload reads a host's own payload, as the hook gets it on stdin, or
 // a guard question. binding is the event's name where the payload has none.
 func EventFromPayload(data []byte, binding string) (*Event, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
-	if object2map(data)["resourceSpans"] != nil {
-		return EventFromSpan(data)
+	if ev, err := EventFromSpan(data); err == nil {
+		return ev, nil
 	}
 	e, err := event.Parse(data, binding)
 	if err != nil {
@@ -157,7 +205,6 @@ func (ev *Event) fill(e *event.Event) {
 	ev.HostTool, ev.Session = e.Tool(), e.Session()
 	ev.Cwd, _ = e.String("cwd")
 	ev.Model, _ = e.String("model")
-	ev.Input = map[string]any{}
 	var b strings.Builder
 	for _, m := range e.Members {
 		if event.IsInput(m.Key) {
@@ -186,25 +233,41 @@ func (ev *Event) addInput(raw []byte, b *strings.Builder) {
 		b.WriteByte('\n')
 		return
 	}
-	ev.strings("", trimmed, 0, b)
-	if rawjson.Depth(trimmed, maxInputDepth) {
+	if !rawjson.Depth(trimmed, maxInputDepth) {
+		b.Write(raw)
+		b.WriteByte('\n')
+		return
+	}
+	ev.objects = append(ev.objects, trimmed)
+	ev.strings("", &cursor{data: trimmed}, b)
+}
+
+// Input is the tool's input as a condition sees it, decoded on first use: of
+// several inputs the first that has a key gives its value.
+func (ev *Event) Input() map[string]any {
+	if ev.input != nil {
+		return ev.input
+	}
+	ev.input = map[string]any{}
+	for _, raw := range ev.objects {
 		var object map[string]any
-		if json.Unmarshal(trimmed, &object) == nil {
-			ev.objects = append(ev.objects, object)
-			for k, v := range object {
-				if _, taken := ev.Input[k]; !taken {
-					ev.Input[k] = v
-				}
+		if json.Unmarshal(raw, &object) != nil {
+			continue
+		}
+		for k, v := range object {
+			if _, taken := ev.input[k]; !taken {
+				ev.input[k] = v
 			}
 		}
 	}
+	return ev.input
 }
 
 // strings writes every string below a value.
-func (ev *Event) strings(key string, raw []byte, depth int, b *strings.Builder) {
-	switch rawjson.Kind(raw) {
+func (ev *Event) strings(key string, c *cursor, b *strings.Builder) {
+	switch c.kind() {
 	case '"':
-		if s, ok := rawjson.Unquote(raw); ok {
+		if s, ok := rawjson.Unquote(c.skip()); ok {
 			if pathKey(key) {
 				ev.named = append(ev.named, s)
 			}
@@ -212,26 +275,14 @@ func (ev *Event) strings(key string, raw []byte, depth int, b *strings.Builder) 
 			b.WriteByte('\n')
 		}
 	case '{':
-		members, err := rawjson.Members(raw)
-		if err != nil || depth > maxInputDepth {
-			b.Write(raw)
-			b.WriteByte('\n')
-			return
-		}
-		for _, m := range members {
-			ev.keys = append(ev.keys, m.Key)
-			ev.strings(m.Key, m.Value, depth+1, b)
-		}
+		c.object(func(key string) {
+			ev.keys = append(ev.keys, key)
+			ev.strings(key, c, b)
+		})
 	case '[':
-		elements, err := rawjson.Elements(raw)
-		if err != nil || depth > maxInputDepth {
-			b.Write(raw)
-			b.WriteByte('\n')
-			return
-		}
-		for _, el := range elements {
-			ev.strings(key, el, depth+1, b)
-		}
+		c.array(func() { ev.strings(key, c, b) })
+	default:
+		c.skip()
 	}
 }
 
@@ -255,12 +306,15 @@ func (ev *Event) runs() (scripts []string) {
 	if tool == "shell" {
 		keys = append(keys, "input", "text")
 	}
-	for _, object := range ev.objects {
-		for _, k := range keys {
-			if script, ok := commandText(object[k]); ok {
-				scripts = append(scripts, script)
+	for _, raw := range ev.objects {
+		c := &cursor{data: raw}
+		c.object(func(key string) {
+			if value := c.skip(); slices.Contains(keys, key) {
+				if script, ok := commandText(value); ok {
+					scripts = append(scripts, script)
+				}
 			}
-		}
+		})
 	}
 	if tool == "shell" && len(scripts) == 0 && ev.Text != "" {
 		scripts = []string{ev.Text}
@@ -269,14 +323,15 @@ func (ev *Event) runs() (scripts []string) {
 }
 
 // commandText is a command as one string, or as a list of words.
-func commandText(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case []any:
+func commandText(raw []byte) (string, bool) {
+	switch rawjson.Kind(raw) {
+	case '"':
+		return rawjson.Unquote(raw)
+	case '[':
+		list, _ := rawjson.Elements(raw)
 		var words []string
-		for _, w := range v {
-			if s, ok := w.(string); ok {
+		for _, w := range list {
+			if s, ok := rawjson.Unquote(w); ok {
 				words = append(words, "'"+strings.ReplaceAll(s, "'", `'\''`)+"'")
 			}
 		}
@@ -307,54 +362,30 @@ func (ev *Event) Commands(ctx context.Context) []*shell.Command {
 	return ev.commands
 }
 
-func object2map(raw []byte) map[string][]byte {
-	if rawjson.Kind(raw) != '{' {
-		return nil
-	}
-	members, err := rawjson.Members(raw)
-	if err != nil {
-		return nil
-	}
-	m := make(map[string][]byte, len(members))
-	for _, x := range members {
-		m[x.Key] = x.Value
-	}
-	return m
-}
-
-func first(raw []byte) []byte {
-	if rawjson.Kind(raw) != '[' {
-		return nil
-	}
-	if list, err := rawjson.Elements(raw); err == nil && len(list) > 0 {
-		return list[0]
-	}
-	return nil
-}
-
 // attributes calls do with each attribute's key and its value as JSON: strings
 // as they are quoted, numbers and booleans as they stand.
-func attributes(raw []byte, do func(key string, value []byte)) error {
-	if rawjson.Kind(raw) != '[' {
-		return errNoSpan
-	}
-	list, err := rawjson.Elements(raw)
-	if err != nil {
-		return errNoSpan
-	}
-	for _, a := range list {
-		m := object2map(a)
-		key, ok := rawjson.Unquote(m["key"])
-		value := object2map(m["value"])
-		if !ok || value == nil {
-			continue
-		}
-		for _, kind := range [...]string{"stringValue", "intValue", "doubleValue", "boolValue"} {
-			if v := value[kind]; v != nil {
-				do(key, v)
-				break
+func attributes(c *cursor, do func(key string, value []byte)) {
+	c.array(func() {
+		var key string
+		var value []byte
+		c.object(func(member string) {
+			switch member {
+			case "key":
+				key, _ = rawjson.Unquote(c.skip())
+			case "value":
+				c.object(func(kind string) {
+					v := c.skip()
+					switch kind {
+					case "stringValue", "intValue", "doubleValue", "boolValue":
+						value = v
+					}
+				})
+			default:
+				c.skip()
 			}
+		})
+		if key != "" && value != nil {
+			do(key, value)
 		}
-	}
-	return nil
+	})
 }

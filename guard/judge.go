@@ -120,7 +120,7 @@ func (a *activation) value(name string) (ref.Val, bool) {
 	case "host_tool":
 		return types.String(ev.HostTool), true
 	case "input":
-		return adapter.NativeToValue(ev.Input), true
+		return adapter.NativeToValue(ev.Input()), true
 	case "text":
 		return types.String(ev.Text), true
 	case "output":

@@ -80,16 +80,26 @@ func slashPath(word, cwd string) string {
 	if word == "" || len(word) > 4096 || strings.ContainsAny(word, "\n\x00") {
 		return ""
 	}
-	p := strings.ReplaceAll(word, `\`, "/")
-	if rest, ok := strings.CutPrefix(p, "file://"); ok {
-		p = rest
-	} else if strings.Contains(p, "://") {
-		return ""
+	p := word
+	if strings.IndexByte(p, '\\') >= 0 {
+		p = strings.ReplaceAll(p, `\`, "/")
 	}
-	for _, home := range [...]string{"$HOME", "${HOME}", "%USERPROFILE%", "%HOMEPATH%", "$env:USERPROFILE", "$env:HOME", "${env:USERPROFILE}"} {
-		if len(p) >= len(home) && strings.EqualFold(p[:len(home)], home) {
-			p = "~" + p[len(home):]
+	switch p[0] {
+	case '$', '%':
+		for _, home := range [...]string{"$HOME", "${HOME}", "%USERPROFILE%", "%HOMEPATH%", "$env:USERPROFILE", "$env:HOME", "${env:USERPROFILE}"} {
+			if len(p) >= len(home) && strings.EqualFold(p[:len(home)], home) {
+				p = "~" + p[len(home):]
+			}
 		}
+	default:
+		if rest, ok := strings.CutPrefix(p, "file://"); ok {
+			p = rest
+		} else if strings.Contains(p, "://") {
+			return ""
+		}
+	}
+	if p == "" {
+		return ""
 	}
 	rooted := p[0] == '/' || p[0] == '~' || p[0] == '$' || p[0] == '%' || len(p) > 1 && p[1] == ':'
 	if !rooted && cwd != "" {

@@ -53,7 +53,7 @@ func (r *shallow) Read(p []byte) (int, error) {
 	if runtime.Callers(maxFrames, one[:]) > 0 {
 		return 0, errDeep
 	}
-	n := copy(p[:min(len(p), 256)], r.text)
+	n := copy(p[:min(len(p), 1024)], r.text)
 	r.text = r.text[n:]
 	return n, nil
 }
