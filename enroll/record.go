@@ -123,12 +123,10 @@ func (r *record) next(t token.Token, by asker, now time.Time) (want, error) {
 	case by == person && id.Root != t.Root:
 		return want{}, fail(CodeElsewhere, "this machine is enrolled with %s as %s: use --replace to enrol it with %s instead", id.Manager, id.DeviceID, t.Manager)
 	}
-	if by == service && r.Attempt.TokenID == t.ID {
-		// A clock that was set back must not turn minutes into years.
+	// An attempt in the future tells of a clock that was set back since: its
+	// pause would last for years.
+	if by == service && r.Attempt.TokenID == t.ID && !now.Before(r.Attempt.At) {
 		w.before = r.Attempt.NotBefore
-		if latest := now.Add(serviceBackoff.Max); w.before.After(latest) {
-			w.before = latest
-		}
 	}
 	return w, nil
 }

@@ -25,15 +25,12 @@ func Serve(ctx context.Context, o Options, changed func(Identity)) {
 		if ctx.Err() != nil {
 			return
 		}
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if text != said && err != nil {
+		if err != nil && err.Error() != said {
+			said = err.Error()
 			o.Log.Warn("enrolment waits", "cause", err)
 		}
-		said = text
 		if done {
+			said = ""
 			changed(id)
 		}
 		select {

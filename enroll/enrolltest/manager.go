@@ -68,6 +68,12 @@ type Device struct {
 	jti     map[string]bool
 }
 
+// T is what this package needs of a test, whether testing's or rapid's.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+}
+
 // New starts a Manager on loopback, ended with the test.
 func New(t testing.TB) *Manager {
 	var m *Manager
@@ -78,14 +84,14 @@ func New(t testing.TB) *Manager {
 }
 
 // Offline makes a Manager without a network: it is its own http.RoundTripper.
-func Offline(t testing.TB, url string) *Manager {
+func Offline(t T, url string) *Manager {
 	m := &Manager{URL: url, Tokens: map[string]*Token{}, Devices: map[string]*Device{}, Now: time.Now, changed: make(chan struct{})}
 	m.Root, m.Signing = newKey(t), newKey(t)
 	m.Keys = api.KeyStatement{Schema: api.Schema, Version: 1, Aud: m.URL, IssuedAt: time.Now().UTC(), Keys: []api.Key{api.JWK(m.Signing.Public().(ed25519.PublicKey))}}
 	return m
 }
 
-func newKey(t testing.TB) ed25519.PrivateKey {
+func newKey(t T) ed25519.PrivateKey {
 	_, k, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +105,7 @@ func (m *Manager) RootPrint() token.Fingerprint {
 }
 
 // Token makes a token with so many uses; 0 is reusable.
-func (m *Manager) Token(t testing.TB, uses int) token.Token {
+func (m *Manager) Token(t T, uses int) token.Token {
 	tok, err := token.New(m.URL, ulid.Make().String(), m.RootPrint(), token.Fingerprint{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +117,7 @@ func (m *Manager) Token(t testing.TB, uses int) token.Token {
 }
 
 // Sign signs a document with the signing key.
-func (m *Manager) Sign(t testing.TB, d api.Document) string {
+func (m *Manager) Sign(t T, d api.Document) string {
 	s, err := api.Sign(d, m.Signing)
 	if err != nil {
 		t.Fatal(err)

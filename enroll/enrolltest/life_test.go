@@ -1,4 +1,4 @@
-package enroll_test
+package enrolltest_test
 
 import (
 	"bytes"
