@@ -303,7 +303,7 @@ func (d *Daemon) nameUsers(ctx context.Context) {
 		}
 		names[uid] = a.Name
 	}
-	d.parent.SetUsers(names)
+	d.parent.SetUsers(names, nil)
 }
 
 const maxRepairsHeld = 256

@@ -50,6 +50,7 @@ type server struct {
 	relay   *relay.Relay
 	export  *relay.Exporter
 	uplink  *uplink
+	callers callers
 }
 
 // Serve is the child's main function: it answers on l until in ends, then
@@ -74,6 +75,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, l net.Listener, spo
 				s.uplink.answer(m.Uploaded)
 			case m.Users != nil:
 				s.names.set(m.Users)
+			case m.Tokens != nil:
+				s.callers.admit(m.Tokens)
 			}
 			return nil
 		})
@@ -159,12 +162,29 @@ func (s *server) run(ctx context.Context, l net.Listener, configs <-chan Config)
 	mux := http.NewServeMux()
 	mux.Handle("/guard/evaluate", s.engine.Handler())
 	mux.Handle("/v1/traces", s.relay.Handler())
-	server := &http.Server{Handler: mux, ConnContext: serve.ConnContext, ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	all, ctx := errgroup.WithContext(ctx)
+	s.answer(ctx, all, l, mux)
+	if s.setup.Loopback != "" {
+		tcp, err := listenLoopback(s.setup.Loopback)
+		if err != nil { // hooks are worth more than other adapters
+			s.log.Error("no loopback listener", "error", err)
+		} else {
+			s.answer(ctx, all, tcp, s.callers.guard(tcp.Addr(), mux))
+		}
+	}
+	all.Go(func() error { return s.export.Run(ctx) })
+	all.Go(func() error { return s.follow(ctx, configs) })
+	all.Go(func() error { return s.tell(ctx) })
+	return all.Wait()
+}
+
+// answer serves h on l until ctx ends, and then lets answers finish.
+func (s *server) answer(ctx context.Context, all *errgroup.Group, l net.Listener, h http.Handler) {
+	server := &http.Server{Handler: h, ConnContext: serve.ConnContext, ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	all.Go(func() error {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve hooks: %w", err)
+			return fmt.Errorf("serve on %s: %w", l.Addr(), err)
 		}
 		return nil
 	})
@@ -177,10 +197,6 @@ func (s *server) run(ctx context.Context, l net.Listener, configs <-chan Config)
 		}
 		return nil
 	})
-	all.Go(func() error { return s.export.Run(ctx) })
-	all.Go(func() error { return s.follow(ctx, configs) })
-	all.Go(func() error { return s.tell(ctx) })
-	return all.Wait()
 }
 
 // follow puts each config in force and says what came of it. The first one

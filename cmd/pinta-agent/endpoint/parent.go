@@ -36,8 +36,9 @@ type Parent struct {
 
 	mu      sync.Mutex
 	config  Config
-	users   map[string]string
-	out     *writer // nil while no child runs
+	users   map[string]string // names by number
+	tokens  map[string]string // names by loopback token
+	out     *writer           // nil while no child runs
 	stats   Stats
 	ready   bool
 	applied map[int64]chan Applied
@@ -102,7 +103,7 @@ func (p *Parent) runChild(ctx context.Context) error {
 	out := &writer{w: c.in}
 	p.mu.Lock()
 	p.out = out
-	err = errors.Join(out.send(toChild{Setup: &p.o.Setup}), out.send(toChild{Users: p.users}), out.send(toChild{Config: &p.config}))
+	err = errors.Join(out.send(toChild{Setup: &p.o.Setup}), out.send(toChild{Users: p.users}), out.send(toChild{Tokens: p.tokens}), out.send(toChild{Config: &p.config}))
 	p.mu.Unlock()
 	uploads, stopUploads := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -203,16 +204,19 @@ func (p *Parent) Serve(ctx context.Context, c Config) error {
 }
 
 // SetUsers names the machine's accounts by their numbers, for the identity on
-// spans.
-func (p *Parent) SetUsers(names map[string]string) {
+// spans, and by their loopback tokens, if there is such a listener.
+func (p *Parent) SetUsers(names, tokens map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if maps.Equal(p.users, names) {
+	if maps.Equal(p.users, names) && maps.Equal(p.tokens, tokens) {
 		return
 	}
-	p.users = names
-	if p.out != nil {
-		p.out.send(toChild{Users: names}) //nolint:errcheck // the next child gets them
+	p.users, p.tokens = names, tokens
+	if p.out == nil {
+		return // the next child gets them
+	}
+	if err := errors.Join(p.out.send(toChild{Users: names}), p.out.send(toChild{Tokens: tokens})); err != nil {
+		p.o.Log.Debug("name the users", "error", err)
 	}
 }
 

@@ -27,7 +27,8 @@ type Setup struct {
 	CAFile   string        `json:"caFile,omitempty"`
 	SpoolMax int64         `json:"spoolMax"` // bytes
 	SpoolAge time.Duration `json:"spoolAge"`
-	SpoolDir string        `json:"spoolDir"` // empty: the inherited folder
+	SpoolDir string        `json:"spoolDir"`           // empty: the inherited folder
+	Loopback string        `json:"loopback,omitempty"` // TCP address for other adapters
 }
 
 // Config is what the child serves by; each one replaces the one before.
@@ -82,6 +83,8 @@ type toChild struct {
 	Uploaded *uploaded `json:"uploaded,omitempty"`
 	// Users names the machine's accounts by their numbers.
 	Users map[string]string `json:"users,omitempty"`
+	// Tokens names the callers of the loopback listener by their tokens.
+	Tokens map[string]string `json:"tokens,omitempty"`
 }
 
 type fromChild struct {
