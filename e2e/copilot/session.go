@@ -28,6 +28,9 @@ type Session struct {
 	Env    map[string]string // added to, or in place of, the offline environment
 	Args   []string          // added to the arguments of a plain prompt run
 	Prompt string
+	// Setup, if set, may change the command just before it starts, when home
+	// and repository are there: to run it as another user, say.
+	Setup func(*exec.Cmd) error
 }
 
 // Result is what a run left.
@@ -61,8 +64,16 @@ func (s Session) Run(ctx context.Context) (Result, error) {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	command.WaitDelay = 5 * time.Second
+	if s.Setup != nil {
+		if err := s.Setup(command); err != nil {
+			return Result{}, err
+		}
+	}
 	start := time.Now()
 	err = command.Run()
+	if command.Process == nil {
+		return Result{}, fmt.Errorf("start %s: %w", s.CLI, err)
+	}
 	result := Result{Exit: command.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String(),
 		Model: model, Wall: time.Since(start)}
 	var exit *exec.ExitError
