@@ -198,3 +198,24 @@ func feedStdin(w io.WriteCloser, in feed) error {
 	}
 	return nil
 }
+
+// runWithoutReaders runs the hook with stdout and stderr on pipes that nobody
+// reads any more, and returns its status.
+func runWithoutReaders(t *testing.T, stdin []byte, env []string, dir string) int {
+	t.Helper()
+	cmd := exec.Command(hookBinary)
+	cmd.Env, cmd.Dir, cmd.Stdin = env, dir, bytes.NewReader(stdin)
+	for _, stream := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		_ = r.Close()
+		*stream = w
+	}
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode()
+}
