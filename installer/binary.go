@@ -64,17 +64,30 @@ func (e *engine) binary(it Item, s *Step) error {
 		return err
 	}
 	if err := e.selfTest(fresh); err != nil {
-		e.sys.Remove(fresh)
-		return err
+		return errors.Join(err, e.sys.Remove(fresh))
 	}
 	if renameAside && f.kind == "" { // a running image can't be replaced there, but it can be renamed
-		old := withSuffix(it.Path, ".old-"+e.sys.Now().UTC().Format("20060102T150405Z"))
-		if err := e.sys.Rename(it.Path, old); err != nil {
+		e.sweep(it.Path)
+		if err := e.sys.Rename(it.Path, withSuffix(it.Path, ".old-"+e.sys.Now().UTC().Format("20060102T150405Z"))); err != nil {
 			return err
 		}
-		defer e.sys.Remove(old) // fails while it runs: a later run sweeps it
 	}
 	return e.sys.Rename(fresh, it.Path)
+}
+
+// sweep removes images that were renamed aside earlier. One that still runs
+// can't be removed; the next replacement tries again.
+func (e *engine) sweep(path string) {
+	names, err := e.sys.Names(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	prefix := strings.TrimSuffix(filepath.Base(path), ".exe") + ".old-"
+	for _, n := range names {
+		if strings.HasPrefix(n, prefix) {
+			_ = e.sys.Remove(filepath.Join(filepath.Dir(path), n))
+		}
+	}
 }
 
 // withSuffix keeps the ending that Windows starts programs by.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -151,33 +150,4 @@ func machineFindings(h Host, d Desired) []Finding {
 		}
 	}
 	return append(out, platformFindings()...)
-}
-
-// editorPolicyFile reads VS Code's policy file (Linux; other systems keep it in
-// the registry or in managed preferences).
-func editorPolicyFile(path string) []setting {
-	data, err := safefile.ReadFile(path, maxSettings)
-	if err != nil {
-		return nil
-	}
-	var m map[string]json.RawMessage
-	if json.Unmarshal(plainJSON(data), &m) != nil {
-		return nil
-	}
-	var out []setting
-	if isFalse(m["ChatHooks"]) {
-		out = append(out, setting{path, "ChatHooks is false"})
-	}
-	if isTrue(m["ChatAllowManagedHooksOnly"]) {
-		out = append(out, setting{path, "ChatAllowManagedHooksOnly is true"})
-	}
-	return out
-}
-
-// below moves a system path below --root.
-func below(root, path string) string {
-	if root == "" {
-		return path
-	}
-	return filepath.Join(root, path)
 }

@@ -25,7 +25,7 @@ func editorPolicies(l settings.Layout) []setting {
 	if err != nil {
 		return nil
 	}
-	defer k.Close()
+	defer func() { _ = k.Close() }()
 	var out []setting
 	if v, _, err := k.GetIntegerValue("ChatHooks"); err == nil && v == 0 {
 		out = append(out, setting{`HKLM\` + editorPolicyKey, "ChatHooks is 0"})
@@ -50,7 +50,7 @@ func platformFindings() []Finding {
 	}
 	const session = `SYSTEM\CurrentControlSet\Control\Session Manager\Environment`
 	if k, err := registry.OpenKey(registry.LOCAL_MACHINE, session, registry.READ); err == nil {
-		defer k.Close()
+		defer func() { _ = k.Close() }()
 		if v, _, err := k.GetStringValue("__PSLockdownPolicy"); err == nil && v != "" && v != "0" {
 			add(Notice, `HKLM\`+session, "PowerShell runs in Constrained Language Mode; the launcher works in it", "nothing to do")
 		}

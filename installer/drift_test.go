@@ -7,10 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // driftCase is one way in which a machine comes to differ from what is wanted.
@@ -93,7 +90,7 @@ var driftCases = []driftCase{
 	}},
 	{HookFile, WrongType, "FIFO", func(t *testing.T, b *bench) {
 		must(t, os.Remove(b.hookFile("u")))
-		must(t, syscall.Mkfifo(b.hookFile("u"), 0o644))
+		must(t, mkfifo(b.hookFile("u")))
 	}, nil},
 	{HookFile, WrongType, "second name", func(t *testing.T, b *bench) { must(t, os.Link(b.hookFile("u"), b.home("u", "other"))) }, nil},
 	{HookFile, WrongOwner, "", func(t *testing.T, b *bench) { chown(t, b.hookFile("u")) }, nil},
@@ -322,37 +319,6 @@ func TestDriftKeptOnce(t *testing.T) {
 	origs, _ := filepath.Glob(b.hookFile("u") + ".orig-*")
 	if len(origs) != maxKept {
 		t.Errorf("%d kept", len(origs))
-	}
-}
-
-// TestDriftImmutable: a file that can't be replaced is reported with what to
-// do, and everything else is put right.
-func TestDriftImmutable(t *testing.T) {
-	b := newBench(t, "u", "v")
-	b.apply()
-	write(t, b.hookFile("u"), "{}", 0o644)
-	f, err := os.Open(b.hookFile("u"))
-	must(t, err)
-	defer f.Close()
-	const fsImmutable = 0x10
-	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, fsImmutable); err != nil {
-		t.Skipf("no immutable flag here: %v", err)
-	}
-	defer unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0)
-	must(t, os.Remove(b.hookFile("v")))
-	c, err := Apply(context.Background(), b.host, b.d)
-	must(t, err)
-	if c.OK() || !strings.Contains(show(c), "immutable") {
-		t.Errorf("not reported:\n%s", show(c))
-	}
-	if read(t, b.hookFile("u")) != "{}" {
-		t.Error("the immutable file changed")
-	}
-	if _, err := os.Stat(b.hookFile("v")); err != nil {
-		t.Error(err)
-	}
-	if m, _ := filepath.Glob(b.home("u", ".copilot", "hooks", ".*.tmp")); len(m) > 0 {
-		t.Errorf("left behind %q", m)
 	}
 }
 

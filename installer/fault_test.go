@@ -167,44 +167,6 @@ func (f failing) Before(op safefile.Op, path string, data []byte) (int, error) {
 	return len(data), nil
 }
 
-// TestFullDisk is the same on a real file system without room (field report
-// R112).
-func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can mount a small file system")
-	}
-	b := newBench(t, "u")
-	if err := syscall.Mount("tmpfs", b.home("u"), "tmpfs", 0, "size=256k,mode=0755"); err != nil {
-		t.Skipf("no file system can be mounted here: %v", err)
-	}
-	defer syscall.Unmount(b.home("u"), syscall.MNT_DETACH)
-	b.apply()
-	hook := read(t, b.hookFile("u"))
-	write(t, b.envFile("u"), "", 0o600)
-	fill, err := os.Create(b.home("u", "fill"))
-	must(t, err)
-	for _, n := range []int{4096, 1} {
-		for {
-			if _, err := fill.Write(make([]byte, n)); err != nil {
-				break
-			}
-		}
-	}
-	fill.Close()
-	b.d.Version = "2.0.0" // wants another hook file
-	done, err := Apply(context.Background(), b.host, b.d)
-	must(t, err)
-	if done.OK() || !strings.Contains(show(done), "free space") {
-		t.Errorf("not reported:\n%s", show(done))
-	}
-	if read(t, b.hookFile("u")) != hook {
-		t.Error("the old hook file isn't whole")
-	}
-	must(t, os.Remove(b.home("u", "fill")))
-	b.apply()
-	b.settled()
-}
-
 // swaps are what a user (or what runs as one) may put in place at any moment.
 var swaps = []struct {
 	name string
@@ -217,7 +179,7 @@ var swaps = []struct {
 	}},
 	{"hard link to a file outside", func(p, v string) { os.Rename(p, p+".was"); os.Link(filepath.Join(v, hookFileName), p) }},
 	{"other directory", func(p, _ string) { os.Rename(p, p+".was"); os.Mkdir(p, 0o755) }},
-	{"FIFO", func(p, _ string) { os.Rename(p, p+".was"); syscall.Mkfifo(p, 0o644) }},
+	{"FIFO", func(p, _ string) { os.Rename(p, p+".was"); _ = mkfifo(p) }},
 	{"nothing", func(p, _ string) { os.Rename(p, p+".was") }},
 	{"read-only", func(p, _ string) { os.Chmod(p, 0o500) }},
 }

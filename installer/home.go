@@ -106,7 +106,9 @@ func RunWorker(stdin io.Reader, stdout io.Writer) int {
 			return nil, fmt.Errorf("request can't be read: %w", err)
 		}
 		if r.Verb == WatchHome {
-			return HomeAnswer{}, watchHome(ctx, r, func() { emit(changedLine{true}) })
+			return HomeAnswer{}, watchHome(ctx, r, func() {
+				_ = emit(changedLine{true}) // the parent is gone: so are we, presently
+			})
 		}
 		return serveHome(ctx, r)
 	})

@@ -51,14 +51,22 @@ type registration struct {
 	Env     map[string]string // managed settings, that beat what a terminal exports
 }
 
+// shellEnv disarms what a terminal or an .envrc may export to the shell that
+// runs the launcher (security.md S17). What a BASH_ENV file prints spoils
+// stdout, which the host takes for a denial of permissionRequest; SHELLOPTS=noexec
+// or a function that stands in for a builtin of the launcher keeps the hook from
+// running. An entry's env beats what is inherited, and a function's variable
+// without a body defines none.
+var shellEnv = map[string]string{"BASH_ENV": "", "SHELLOPTS": "", "BASH_FUNC_[%%": "", "BASH_FUNC_echo%%": "", "BASH_FUNC_exit%%": ""}
+
 // UserHookFile returns the content of ~/.copilot/hooks/pinta-copilot.json.
 func (r registration) userFile() ([]byte, error) {
 	return r.render(Entry{Bash: POSIX(r.Hook), PowerShell: PowerShell(r.Hook)})
 }
 
 // policyFile returns the content of the machine policy drop-in. On POSIX it
-// runs /bin/sh itself: bash would read BASH_ENV, and a file there that prints
-// spoils the answer (host.md). Windows has no such file, and no /bin/sh.
+// runs /bin/sh itself, the fewest parts that a terminal could have changed
+// (installer.md 2). Windows has no /bin/sh.
 func (r registration) policyFile(windows bool) ([]byte, error) {
 	if windows {
 		return r.render(Entry{PowerShell: PowerShell(r.Hook)})
@@ -93,6 +101,9 @@ func (r registration) render(e Entry) ([]byte, error) {
 		e.Type, e.TimeoutSec = "command", hostTimeout
 		e.Env = map[string]string{"PINTA_COPILOT_EVENT": event, "PINTA_COPILOT_SOURCE": r.Source}
 		maps.Copy(e.Env, r.Env)
+		if e.Bash != "" || e.Exec != "" {
+			maps.Copy(e.Env, shellEnv)
+		}
 		if err := put(sep, event, []Entry{e}); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ package installer
 import (
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 )
 
@@ -21,7 +22,7 @@ func bareEnv() []string { return nil }
 
 func linksOf(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Nlink)
+		return uint64(st.Nlink) //nolint:unconvert,nolintlint // narrower on other systems
 	}
 	return 1
 }
@@ -38,4 +39,12 @@ func statusOf(e *exec.ExitError) int {
 		return 128 + int(ws.Signal())
 	}
 	return e.ExitCode()
+}
+
+// below moves a system path below --root.
+func below(root, path string) string {
+	if root == "" {
+		return path
+	}
+	return filepath.Join(root, path)
 }

@@ -16,7 +16,7 @@ func Processes() []Process {
 	if err != nil {
 		return nil
 	}
-	defer windows.CloseHandle(snap)
+	defer func() { _ = windows.CloseHandle(snap) }()
 	var e windows.ProcessEntry32
 	e.Size = uint32(unsafe.Sizeof(e))
 	var out []Process
@@ -33,7 +33,7 @@ func Processes() []Process {
 		if windows.GetProcessTimes(h, &created, &exited, &kernel, &user) == nil {
 			out = append(out, Process{PID: int(e.ProcessID), UID: -1, Name: name, Started: time.Unix(0, created.Nanoseconds())})
 		}
-		windows.CloseHandle(h)
+		_ = windows.CloseHandle(h)
 	}
 	return out
 }

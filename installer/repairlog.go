@@ -30,7 +30,7 @@ func LogRepair(l settings.Layout, r Repair) {
 		return
 	}
 	lines := bytes.SplitAfter(data, []byte("\n"))
-	safefile.WriteFile(path, bytes.Join(lines[max(0, len(lines)-keepRepairs):], nil), safefile.Private)
+	_ = safefile.WriteFile(path, bytes.Join(lines[max(0, len(lines)-keepRepairs):], nil), safefile.Private)
 }
 
 // Repairs returns the last repairs, oldest first. Torn lines are passed over.

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -135,8 +136,7 @@ func (r real) walk(op, dir string, links int) (*safefile.Dir, error) {
 		return nil, err
 	}
 	if err := r.owned(op, d); err != nil {
-		d.Close()
-		return nil, err
+		return nil, closed(d, err)
 	}
 	if rel == "." {
 		return d, nil
@@ -146,8 +146,7 @@ func (r real) walk(op, dir string, links int) (*safefile.Dir, error) {
 		here := filepath.Join(r.anchor, filepath.Join(parts[:i]...))
 		if fi, err := d.Lstat(name); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 			to, err := d.Readlink(name)
-			d.Close()
-			if err != nil || links >= maxLinks {
+			if closed(d, err) != nil || links >= maxLinks {
 				return nil, fail(op, filepath.Join(here, name), safefile.ErrNotDir)
 			}
 			if !filepath.IsAbs(to) {
@@ -156,20 +155,27 @@ func (r real) walk(op, dir string, links int) (*safefile.Dir, error) {
 			return r.walk(op, filepath.Join(append([]string{to}, parts[i+1:]...)...), links+1)
 		}
 		next, err := d.OpenDir(name)
-		d.Close()
-		if err != nil {
+		if closed(d, err) != nil {
 			return nil, err
 		}
 		d = next
 		if err := r.owned(op, d); err != nil {
-			d.Close()
-			return nil, err
+			return nil, closed(d, err)
 		}
 	}
 	return d, nil
 }
 
 const maxLinks = 8
+
+// shut closes a directory that was opened for looking: nothing can be lost.
+func shut(d *safefile.Dir) { _ = d.Close() }
+
+// closed is shut that hands err on.
+func closed(d *safefile.Dir, err error) error {
+	shut(d)
+	return err
+}
 
 // owned refuses a folder of somebody else: what we put there could be swapped.
 func (r real) owned(op string, d *safefile.Dir) error {
@@ -198,7 +204,7 @@ func (r real) Lstat(path string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	defer d.Close()
+	defer shut(d)
 	fi, err := d.Lstat(name)
 	if err != nil {
 		return Info{}, err
@@ -219,7 +225,7 @@ func (r real) Readlink(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer d.Close()
+	defer shut(d)
 	return d.Readlink(name)
 }
 
@@ -228,7 +234,7 @@ func (r real) Names(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
+	defer shut(d)
 	names, err := d.Names()
 	if err == nil && len(names) > maxNames {
 		return nil, fail("list", dir, safefile.ErrTooLarge)
@@ -241,7 +247,7 @@ func (r real) ReadFile(path string, max int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
+	defer shut(d)
 	return d.ReadFile(name, max)
 }
 
@@ -250,7 +256,7 @@ func (r real) Mkdir(path string, a safefile.Attr) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer shut(d)
 	if r.machine { // ours: one that is there is narrowed, or reclaimed from somebody else
 		return safefile.MkdirAll(filepath.Join(d.Path(), name), a.Perm)
 	}
@@ -262,7 +268,7 @@ func (r real) WriteFile(path string, data []byte, a safefile.Attr) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer shut(d)
 	return d.WriteFile(name, data, a)
 }
 
@@ -271,7 +277,7 @@ func (r real) SetAttr(path string, a safefile.Attr) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer shut(d)
 	return d.SetAttr(name, a)
 }
 
@@ -283,7 +289,7 @@ func (r real) Rename(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer shut(d)
 	return d.Rename(name, filepath.Base(to))
 }
 
@@ -292,7 +298,7 @@ func (r real) Remove(path string) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer shut(d)
 	return d.Remove(name)
 }
 
@@ -305,7 +311,7 @@ func (r real) ReadHead(path string, max int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
+	defer shut(d)
 	f, err := safefile.Open(filepath.Join(d.Path(), name), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
@@ -313,7 +319,7 @@ func (r real) ReadHead(path string, max int) ([]byte, error) {
 	defer f.Close()
 	buf := make([]byte, max)
 	n, err := io.ReadFull(f, buf)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
 	}
 	return buf[:n], err

@@ -278,8 +278,8 @@ func (w *watcher) watch(ctx context.Context, d Desired) {
 		go func() {
 			defer w.wg.Done()
 			for ctx.Err() == nil {
-				f(ctx)
-				select { // a watch ends when its home goes away; the audit covers it meanwhile
+				_ = f(ctx) // it ends when its home goes away; the audit covers it meanwhile
+				select {
 				case <-time.After(watchRetry):
 				case <-ctx.Done():
 				}
@@ -360,14 +360,14 @@ func watchPaths(ctx context.Context, p paths, changed func()) error {
 	if err != nil {
 		return err
 	}
-	defer n.Close()
+	defer func() { _ = n.Close() }()
 	watched := map[string]os.FileInfo{}
 	arm := func() (fresh bool) {
 		for dir := range p {
 			fi, err := os.Stat(dir)
 			if err != nil {
 				if watched[dir] != nil {
-					n.Remove(dir)
+					_ = n.Remove(dir)
 					delete(watched, dir)
 				}
 				continue
@@ -375,7 +375,7 @@ func watchPaths(ctx context.Context, p paths, changed func()) error {
 			if old := watched[dir]; old != nil && os.SameFile(old, fi) {
 				continue
 			} else if old != nil {
-				n.Remove(dir) // another folder stands there now
+				_ = n.Remove(dir) // another folder stands there now
 			}
 			if n.Add(dir) == nil {
 				watched[dir], fresh = fi, true
@@ -400,7 +400,7 @@ func watchPaths(ctx context.Context, p paths, changed func()) error {
 			dir = filepath.Clean(dir)
 			_, self := p[e.Name]
 			if self && e.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
-				n.Remove(e.Name)
+				_ = n.Remove(e.Name)
 				delete(watched, e.Name)
 			}
 			if names, ok := p[dir]; self || ok && names == nil || slices.Contains(names, name) {

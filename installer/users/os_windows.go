@@ -20,7 +20,7 @@ func OS() Source {
 		if err != nil {
 			return nil, fmt.Errorf("list user profiles: %w", err)
 		}
-		defer list.Close()
+		defer func() { _ = list.Close() }()
 		sids, err := list.ReadSubKeyNames(-1)
 		if err != nil {
 			return nil, fmt.Errorf("list user profiles: %w", err)
@@ -35,7 +35,7 @@ func OS() Source {
 				continue
 			}
 			home, _, err := k.GetStringValue("ProfileImagePath")
-			k.Close()
+			_ = k.Close()
 			if err != nil {
 				continue
 			}
@@ -62,7 +62,7 @@ func userEnvironment(sid, name string) string {
 	if err != nil {
 		return ""
 	}
-	defer k.Close()
+	defer func() { _ = k.Close() }()
 	v, _, err := k.GetStringValue(name)
 	if err != nil || !filepath.IsAbs(v) {
 		return ""

@@ -52,14 +52,15 @@ func (s Spawner) start(ctx context.Context, a Account) (*process, error) {
 	cmd.Stdout = w
 	// The kernel's "parent" is the thread that forks: it is kept until the
 	// worker has ended.
-	started, ended := make(chan error), make(chan error, 1)
+	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			ended <- cmd.Wait()
+			_ = cmd.Wait() // what it answered counts, not how it ended
+			close(ended)
 		}
 	}()
 	err = <-started
@@ -68,5 +69,6 @@ func (s Spawner) start(ctx context.Context, a Account) (*process, error) {
 		out.Close()
 		return nil, err
 	}
-	return &process{in, out, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }, func() error { return <-ended }}, nil
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // gone already: well then
+	return &process{in, out, kill, func() { <-ended }}, nil
 }

@@ -18,7 +18,7 @@ func (s Spawner) start(_ context.Context, a Account) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer token.Close()
+	defer func() { _ = token.Close() }()
 	program, args := s.Program, s.Args
 	if program == "" {
 		if program, err = os.Executable(); err != nil {
@@ -49,7 +49,7 @@ func (s Spawner) start(_ context.Context, a Account) (*process, error) {
 		out.Close()
 		return nil, err
 	}
-	return &process{in, out, func() { cmd.Process.Kill() }, cmd.Wait}, nil
+	return &process{in, out, func() { _ = cmd.Process.Kill() }, func() { _ = cmd.Wait() }}, nil
 }
 
 func sessionToken(sid string) (windows.Token, error) {
@@ -68,7 +68,7 @@ func sessionToken(sid string) (windows.Token, error) {
 		if u, err := t.GetTokenUser(); err == nil && u.User.Sid.String() == sid {
 			return t, nil
 		}
-		t.Close()
+		_ = t.Close()
 	}
 	return 0, ErrNotSignedIn
 }

@@ -43,7 +43,7 @@ func Serve(stdin io.Reader, stdout io.Writer, handle Handler) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { // the parent never writes more: the end of stdin is its end
-		io.Copy(io.Discard, in)
+		_, _ = io.Copy(io.Discard, in)
 		cancel()
 	}()
 	emit := func(line any) error {
@@ -183,7 +183,7 @@ type process struct {
 	stdin  io.WriteCloser
 	stdout io.ReadCloser
 	kill   func()
-	wait   func() error
+	wait   func()
 }
 
 // end closes the pipes, kills what still runs, and reaps it without waiting
