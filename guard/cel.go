@@ -130,7 +130,7 @@ var environment = sync.OnceValue(func() *cel.Env {
 		cel.CustomTypeProvider(provider{registry}), cel.CustomTypeAdapter(registry),
 		cel.CrossTypeNumericComparisons(true), ext.Strings(ext.StringsVersion(2)),
 		cel.ParserExpressionSizeLimit(maxExpression), cel.ParserRecursionLimit(100),
-		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateComprehensionNestingLimit(4)),
+		cel.ASTValidators(cel.ValidateComprehensionNestingLimit(4)),
 	}
 	for name, t := range variables {
 		opts = append(opts, cel.Variable(name, t))

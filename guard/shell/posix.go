@@ -66,19 +66,25 @@ func (w *walker) script(text string) {
 	w.nesting++
 	defer func() { w.nesting-- }()
 	done := 0
+	var fault error // the iterator may go on after its error and must not be left before it ends
 	for st, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(&shallow{w.ctx, text}) {
-		if err != nil {
-			if w.ctx.Err() != nil {
-				w.out.Limited = true
-				return
-			}
-			w.out.Partial = true
-			w.out.Limited = w.out.Limited || errors.Is(err, errDeep)
-			w.rough(text[min(done, len(text)):])
-			return
+		switch {
+		case fault != nil:
+		case err != nil:
+			fault = err
+		default:
+			w.stmt(st, nil)
+			done = int(st.End().Offset())
 		}
-		w.stmt(st, nil)
-		done = int(st.End().Offset())
+	}
+	switch {
+	case fault == nil:
+	case w.ctx.Err() != nil:
+		w.out.Limited = true
+	default:
+		w.out.Partial = true
+		w.out.Limited = w.out.Limited || errors.Is(fault, errDeep)
+		w.rough(text[min(done, len(text)):])
 	}
 }
 
