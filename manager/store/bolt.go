@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,12 +14,29 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// Bolt is the embedded backend: one bbolt file, one process.
+// Bolt is the embedded backend: one bbolt file, one process. One goroutine commits: what comes while a commit runs makes up
+// the next one, so that a busy store waits for the disk no more often than it must.
 type Bolt struct {
-	db *bbolt.DB
+	db      *bbolt.DB
+	updates chan *update
+	ends    chan struct{}
+	ended   chan struct{}
+	once    sync.Once
 
 	mu       sync.Mutex
 	watchers map[string]map[chan struct{}]struct{} // by tenant and topic
+}
+
+// maxBatch bounds the updates of one commit.
+const maxBatch = 256
+
+// update is one call of Update on its way.
+type update struct {
+	tenant string
+	fn     func(Tx) error
+	topics []string
+	panic  any
+	done   chan error
 }
 
 // OpenBolt opens or makes the file (0600). It waits up to 2 s for another process to let go of it.
@@ -30,9 +48,9 @@ func OpenBolt(path string) (*Bolt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
-	// Updates that come at the same time share one commit; a lone one isn't held back for long.
-	db.MaxBatchDelay, db.MaxBatchSize = 2*time.Millisecond, 512
-	return &Bolt{db: db, watchers: map[string]map[chan struct{}]struct{}{}}, nil
+	b := &Bolt{db: db, updates: make(chan *update, maxBatch), ends: make(chan struct{}), ended: make(chan struct{}), watchers: map[string]map[chan struct{}]struct{}{}}
+	go b.commitLoop()
+	return b, nil
 }
 
 // View implements Store.
@@ -45,25 +63,96 @@ func (b *Bolt) View(ctx context.Context, tenant string, fn func(Tx) error) error
 
 // Update implements Store.
 func (b *Bolt) Update(ctx context.Context, tenant string, fn func(Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	u := &update{tenant: tenant, fn: fn, done: make(chan error, 1)}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.ends:
+		return ErrClosed
+	default:
 	}
-	var topics []string
-	err := closed(b.db.Batch(func(tx *bbolt.Tx) error {
-		root, err := tx.CreateBucketIfNotExists([]byte(tenant))
-		if err != nil {
-			return err
+	select {
+	case b.updates <- u:
+	case <-b.ends:
+		return ErrClosed
+	}
+	var err error
+	select {
+	case err = <-u.done:
+	case <-b.ended:
+		select {
+		case err = <-u.done: // it was done before the end
+		default:
+			return ErrClosed
 		}
-		t := &boltTx{root: root, writes: true}
-		err = fn(t)
-		topics = t.topics
-		return err
-	}))
+	}
+	if u.panic != nil {
+		panic(u.panic)
+	}
+	if err == nil {
+		b.notify(tenant, u.topics)
+	}
+	return closed(err)
+}
+
+// commitLoop commits what is waiting, until Close.
+func (b *Bolt) commitLoop() {
+	defer close(b.ended)
+	for {
+		select {
+		case u := <-b.updates:
+			batch := []*update{u}
+			for len(batch) < maxBatch && len(b.updates) > 0 {
+				batch = append(batch, <-b.updates)
+			}
+			b.commit(batch)
+		case <-b.ends:
+			return
+		}
+	}
+}
+
+// commit runs a batch in one transaction. An update that fails spoils it for the others, so it is told its error and the
+// rest is run again without it.
+func (b *Bolt) commit(batch []*update) {
+	for len(batch) > 0 {
+		bad := -1
+		err := b.db.Update(func(tx *bbolt.Tx) error {
+			for i, u := range batch {
+				if err := u.run(tx); err != nil {
+					bad = i
+					return err
+				}
+			}
+			return nil
+		})
+		if bad < 0 {
+			for _, u := range batch {
+				u.done <- err
+			}
+			return
+		}
+		batch[bad].done <- err
+		batch = slices.Delete(batch, bad, bad+1)
+	}
+}
+
+var errPanic = errors.New("panic in an update")
+
+func (u *update) run(tx *bbolt.Tx) (err error) {
+	defer func() {
+		if u.panic = recover(); u.panic != nil {
+			err = errPanic // goes on where Update was called
+		}
+	}()
+	root, err := tx.CreateBucketIfNotExists([]byte(u.tenant))
 	if err != nil {
 		return err
 	}
-	b.notify(tenant, topics)
-	return nil
+	t := &boltTx{root: root, writes: true}
+	err = u.fn(t)
+	u.topics = t.topics
+	return err
 }
 
 func closed(err error) error {
@@ -103,7 +192,11 @@ func (b *Bolt) notify(tenant string, topics []string) {
 }
 
 // Close implements Store.
-func (b *Bolt) Close() error { return b.db.Close() }
+func (b *Bolt) Close() error {
+	b.once.Do(func() { close(b.ends) })
+	<-b.ended
+	return b.db.Close()
+}
 
 // boltTx keeps each table in a bucket below the tenant's.
 type boltTx struct {

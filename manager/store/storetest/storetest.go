@@ -32,6 +32,8 @@ func Run(t *testing.T, b Backend) {
 	t.Run("tenants apart", func(t *testing.T) { tenants(t, b) })
 	t.Run("snapshot", func(t *testing.T) { snapshot(t, b) })
 	t.Run("no update lost", func(t *testing.T) { serializable(t, b) })
+	t.Run("a panic is its caller's", func(t *testing.T) { panics(t, b) })
+	t.Run("one fails, others don't", func(t *testing.T) { mixed(t, b) })
 	t.Run("watch", func(t *testing.T) { watch(t, b) })
 	t.Run("reopen", func(t *testing.T) { reopen(t, b) })
 	t.Run("closed", func(t *testing.T) { closed(t, b) })
@@ -228,6 +230,53 @@ func serializable(t *testing.T, b Backend) {
 		equal(t, n, writers*each)
 		return err
 	}))
+}
+
+func panics(t *testing.T, b Backend) {
+	s := b.Open(t, t.TempDir())
+	defer s.Close()
+	func() {
+		defer func() {
+			if v := recover(); v != "boom" {
+				t.Errorf("recovered %v", v)
+			}
+		}()
+		_ = s.Update(ctx, "a", func(tx store.Tx) error {
+			_ = tx.Put("t", "k", []byte("1"))
+			panic("boom")
+		})
+	}()
+	equal(t, get(t, s, "a", "k"), "-")
+	put(t, s, "k", "2")
+	equal(t, get(t, s, "a", "k"), "2")
+}
+
+func mixed(t *testing.T, b Backend) {
+	s := b.Open(t, t.TempDir())
+	defer s.Close()
+	boom := errors.New("boom")
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			err := s.Update(ctx, "a", func(tx store.Tx) error {
+				if err := tx.Put("t", fmt.Sprintf("k%02d", i), []byte("1")); err != nil || i%4 > 0 {
+					return err
+				}
+				return boom
+			})
+			if want := i%4 == 0; errors.Is(err, boom) != want || !want && err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 40 {
+		want := "1"
+		if i%4 == 0 {
+			want = "-"
+		}
+		equal(t, get(t, s, "a", fmt.Sprintf("k%02d", i)), want)
+	}
 }
 
 func watch(t *testing.T, b Backend) {
