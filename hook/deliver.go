@@ -17,16 +17,15 @@ const maxReply = 64 << 10
 // deliver sends what waits and then the span, within the telemetry budget. A
 // collector that doesn't take the first is not tried with the second.
 func (r *run) deliver(collector string, payload []byte) {
-	now := r.p.Now()
-	deadline := now.Add(r.env.TelemetryBudget())
+	deadline := time.Now().Add(r.env.TelemetryBudget())
 	if last := r.start.Add(lastCall); deadline.After(last) {
 		deadline = last
 	}
 	kept := false
 	send := r.sender(collector, deadline, &kept)
 	if dir := r.env.Data(); dir != "" {
-		stats, err := queue.Flush(dir, now, deadline, send)
-		if kept = kept || err == queue.ErrTime; err != nil && !kept {
+		stats, err := queue.Flush(dir, r.p.Now(), deadline, send)
+		if kept = kept || stats.Down; err != nil && !kept {
 			r.p.failed("queue", err)
 		}
 		r.lost(stats.Dropped)

@@ -43,57 +43,56 @@ func attempt(f func()) (ok bool) {
 // read in line: a goroutine for each would cost every run its thread switches
 // (measured: 0.1-0.2 of an empty program). The watch notices a read that
 // hangs, and does the run again without any disk.
+//
+// The time is counted in ticks of the watch, not by the clock: on a machine so
+// busy that this process hardly runs, the watch is held up as well, and a read
+// that only waits for a processor is not taken for one that hangs. By the clock
+// sixty hooks at once on two processors lost their env file, and so the guard.
 type disk struct {
-	since atomic.Int64 // start of the access under way, Unix nanoseconds; 0: none
-	spent atomic.Int64 // by those before it, nanoseconds
+	at    atomic.Int64 // number of the access under way; 0: none, taken: see again
+	ticks atomic.Int32 // that passed during all of them
+	last  int64
 }
 
-// taken in since means that the run goes on elsewhere.
-const taken = -1
-
-// left is what is left of the shared time.
-func (d *disk) left(now time.Time) time.Duration {
-	left := diskTime - time.Duration(d.spent.Load())
-	if since := d.since.Load(); since > 0 {
-		left -= time.Duration(now.UnixNano() - since)
-	}
-	return left
-}
+const (
+	tick     = 40 * time.Millisecond
+	maxTicks = int32(diskTime / tick)
+	taken    = -1
+)
 
 // fromDisk runs f, which reads a file, if there is time left. It does not
 // return if the run went on without it meanwhile.
 func (r *run) fromDisk(f func()) (ok bool) {
-	start := r.p.Now()
-	if r.disk == nil || r.disk.left(start) <= 0 {
+	if r.disk == nil || r.disk.ticks.Load() >= maxTicks {
 		return false
 	}
-	r.disk.since.Store(start.UnixNano())
+	r.disk.last++
+	n := r.disk.last
+	r.disk.at.Store(n)
 	ok = attempt(f)
-	if r.disk.since.CompareAndSwap(start.UnixNano(), 0) {
-		r.disk.spent.Add(int64(r.p.Now().Sub(start)))
+	if r.disk.at.CompareAndSwap(n, 0) {
 		return ok
 	}
 	select {}
 }
 
-// watch is the run's only timer. It looks after the disk every diskTime until
-// the guard is asked, and ends the process at the watchdog's limit.
+// watch is the run's only timer. It counts ticks until the guard is asked, and
+// ends the process at the watchdog's limit.
 func (r *run) watch() {
 	var timer atomic.Pointer[time.Timer]
-	timer.Store(time.AfterFunc(diskTime, func() {
+	timer.Store(time.AfterFunc(tick, func() {
 		defer func() { _ = recover() }()
-		now := r.p.Now()
-		rest := watchdog - now.Sub(r.start)
+		rest := watchdog - time.Since(r.start)
 		if rest <= 0 {
 			r.end()
 			return
 		}
-		if since := r.disk.since.Load(); since > 0 && r.disk.left(now) <= 0 && r.disk.since.CompareAndSwap(since, taken) {
+		if at := r.disk.at.Load(); at > 0 && r.disk.ticks.Add(1) >= maxTicks && r.disk.at.CompareAndSwap(at, taken) {
 			defer r.again()
 		}
 		if t := timer.Load(); t != nil {
 			if !r.judged.Load() {
-				rest = min(rest, diskTime)
+				rest = min(rest, tick)
 			}
 			t.Reset(rest)
 		}
@@ -104,6 +103,7 @@ func (r *run) watch() {
 // goroutine that hangs on one. Nothing before the guard has had an effect.
 func (r *run) again() {
 	defer r.end()
+	r.p.note("the disk takes too long: going on without it")
 	n := &run{fate: r.fate, start: r.start, env: r.env, stdin: r.stdin, raw: r.raw}
 	n.all()
 	n.stdin.Drain()

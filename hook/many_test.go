@@ -22,7 +22,7 @@ func TestSixtyAtOnce(t *testing.T) {
 	for i := range n {
 		wg.Go(func() {
 			r := invoke(t, feed{data: fmt.Appendf(nil, `{"hook_event_name":"Stop","session_id":"s%d","n":%d}`, i, i)}, w.env(nil), w.root)
-			if err := checkRun(object{{"stdout_empty", true}}, r); err != nil {
+			if err := checkRun(object{{"stdout_empty", true}, {"stderr_not_contains", "lost"}}, r); err != nil {
 				t.Error(err)
 			}
 		})

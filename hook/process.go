@@ -17,7 +17,7 @@ type Process struct {
 	Stderr   func(line []byte)
 	Lookup   func(key string) (string, bool)
 	Environ  func() []string
-	Now      func() time.Time
+	Now      func() time.Time // of spans and saved entries; bounds go by the monotonic clock
 	ReadFile func(path string, max int64) ([]byte, error)
 	// Policy returns the machine's hook file, proven to be the administrator's.
 	Policy func() ([]byte, error)

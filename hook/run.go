@@ -31,7 +31,7 @@ const (
 // run is one run on its way through this file.
 type run struct {
 	*fate
-	start   time.Time
+	start   time.Time // by the clock that never jumps, as all bounds are
 	env     *config.Env
 	surface event.Surface
 	stdin   *event.Input
@@ -43,10 +43,10 @@ type run struct {
 
 // Run does one run and ends the process with 0.
 func Run(p *Process) {
-	r := &run{fate: &fate{p: p}, start: p.Now(), env: config.New(p.Lookup), disk: new(disk)}
+	r := &run{fate: &fate{p: p}, start: time.Now(), env: config.New(p.Lookup), disk: new(disk)}
 	defer r.end()
 	r.watch()
-	r.stdin = event.NewInput(p.Stdin, p.Now)
+	r.stdin = event.NewInput(p.Stdin, time.Now)
 	r.all()
 	r.stdin.Drain()
 }
@@ -120,15 +120,11 @@ func (r *run) describe(e *event.Event) *span.Span {
 	now, session, newTurn := r.p.Now(), e.Session(), e.Kind == event.UserPromptSubmit
 	var id [16]byte
 	var m model.Model
-	ok := r.fromDisk(func() {
-		var err error
-		if id, err = trace.ID(r.env.Data(), session, newTurn, now); err != nil {
-			r.p.failed("trace id not stored", err)
-		}
-	})
-	if !ok {
-		r.p.note("trace id not stored: the disk took too long")
+	var err error
+	if !r.fromDisk(func() { id, err = trace.ID(r.env.Data(), session, newTurn, now) }) {
 		id, _ = trace.ID("", session, newTurn, now) // touches no disk
+	} else if err != nil {
+		r.p.failed("trace id not stored", err)
 	}
 	r.fromDisk(func() { m = model.Lookup(e, r.surface, r.env.CopilotHome(), now) })
 	s := span.New(e, r.surface, span.Model(m), now)
@@ -164,7 +160,7 @@ func (r *run) ask(endpoint string, s *span.Span) (*verdict.Verdict, time.Duratio
 	if !post.Local(endpoint) {
 		judged = s.Judged()
 	}
-	sent := r.p.Now()
+	sent := time.Now()
 	var v *verdict.Verdict
 	var err error
 	asked := attempt(func() {
@@ -176,7 +172,7 @@ func (r *run) ask(endpoint string, s *span.Span) (*verdict.Verdict, time.Duratio
 	if err != nil {
 		r.p.failed("guard", err)
 	}
-	return v, r.p.Now().Sub(sent)
+	return v, time.Since(sent)
 }
 
 func (r *run) question(endpoint string, judged *span.Span) verdict.Question {
@@ -187,7 +183,6 @@ func (r *run) question(endpoint string, judged *span.Span) verdict.Question {
 		Budget:   r.env.GuardBudget,
 		Latest:   r.start.Add(lastCall),
 		Env:      r.env.Get,
-		Now:      r.p.Now,
 	}
 }
 

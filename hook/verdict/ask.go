@@ -35,7 +35,6 @@ type Question struct {
 	// Latest bounds the deadline, whatever the budget.
 	Latest time.Time
 	Env    post.Env
-	Now    func() time.Time
 }
 
 // Ask puts the question. The verdict is never nil; err says why a call passes
@@ -43,7 +42,7 @@ type Question struct {
 func Ask(q Question) (*Verdict, error) {
 	body := q.Body(MaxQuestion)
 	budget := q.Budget(len(body))
-	deadline := q.Now().Add(budget)
+	deadline := time.Now().Add(budget)
 	if deadline.After(q.Latest) {
 		deadline = q.Latest
 	}

@@ -126,7 +126,7 @@ func TestAsk(t *testing.T) {
 	}))
 	defer s.Close()
 	q := Question{Endpoint: s.URL, Body: func(limit int) []byte { return bytes.Repeat([]byte("x"), limit) }, Budget: func(int) time.Duration { return 3500 * time.Microsecond * 1000 },
-		Latest: time.Now().Add(time.Minute), Env: func(string) string { return "" }, Now: time.Now}
+		Latest: time.Now().Add(time.Minute), Env: func(string) string { return "" }}
 	v, err := Ask(q)
 	if err != nil || v.Decision != Deny || len(sizes) != 2 || sizes[0] != MaxQuestion || sizes[1] != MaxRetry {
 		t.Errorf("%+v %v %v", v, err, sizes)
