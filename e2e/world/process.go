@@ -38,7 +38,7 @@ func start(dir, name, program string, args ...string) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
-		p.command.Wait() //nolint:errcheck // its end is what counts
+		p.command.Wait()
 		close(p.done)
 	}()
 	return p, nil
@@ -59,7 +59,7 @@ func (p *Process) Kill() {
 	if p == nil {
 		return
 	}
-	p.end.Do(func() { p.command.Process.Kill() }) //nolint:errcheck // it may have ended already
+	p.end.Do(func() { p.command.Process.Kill() })
 	<-p.done
 }
 
@@ -68,7 +68,7 @@ func (p *Process) Stop() {
 	if p == nil {
 		return
 	}
-	p.command.Process.Signal(os.Interrupt) //nolint:errcheck // not on Windows: killed below
+	p.command.Process.Signal(os.Interrupt)
 	select {
 	case <-p.done:
 	case <-time.After(6 * time.Second):

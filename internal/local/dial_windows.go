@@ -99,7 +99,9 @@ func (p *pipe) Read(b []byte) (int, error) {
 func (p *pipe) Write(b []byte) (int, error) {
 	written := 0
 	for written < len(b) {
-		n, err := p.transfer(func(done *uint32, o *windows.Overlapped) error { return windows.WriteFile(p.handle, b[written:], done, o) })
+		n, err := p.transfer(func(done *uint32, o *windows.Overlapped) error {
+			return windows.WriteFile(p.handle, b[written:], done, o)
+		})
 		written += n
 		if err != nil {
 			return written, err

@@ -135,7 +135,7 @@ func unhex(c byte) byte {
 	case '0' <= c && c <= '9':
 		return c - '0'
 	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return c|0x20 - 'a' + 10
+		return c | 0x20 - 'a' + 10
 	}
 	return 0xff
 }

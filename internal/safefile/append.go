@@ -17,7 +17,7 @@ func Append(path string, line []byte, perm os.FileMode) error {
 		return err
 	}
 	if fi.Mode().Perm()&^perm != 0 {
-		chmod(f, fi.Mode().Perm()&perm) // a file of another account keeps its mode, and is still ours to append to
+		_ = chmod(f, fi.Mode().Perm()&perm) // a file of another account keeps its mode, and is still ours to append to
 	}
 	buf := make([]byte, 0, len(line)+2)
 	if size := fi.Size(); size > 0 {
@@ -31,7 +31,7 @@ func Append(path string, line []byte, perm os.FileMode) error {
 	}
 	buf = append(append(buf, line...), '\n')
 	if err := write(f, buf); err != nil {
-		truncate(f, fi.Size())
+		_ = truncate(f, fi.Size())
 		return err
 	}
 	return nil

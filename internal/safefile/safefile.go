@@ -241,7 +241,7 @@ func writeIn(p place, name string, data []byte, a Attr) error {
 	f.Close()
 	if err != nil {
 		if _, e := step(OpRemove, path, nil); e == nil {
-			p.remove(temp)
+			_ = p.remove(temp)
 		}
 		return err
 	}
@@ -285,7 +285,7 @@ func setAttr(f *os.File, a Attr) error {
 
 func write(f *os.File, data []byte) error {
 	if n, err := step(OpWrite, f.Name(), data); err != nil {
-		f.Write(data[:n])
+		_, _ = f.Write(data[:n])
 		return err
 	}
 	_, err := f.Write(data)

@@ -22,7 +22,7 @@ func sysInfo(fi fs.FileInfo) (uid, gid int, links uint64, ok bool) {
 	if !ok {
 		return -1, -1, 0, false
 	}
-	return int(st.Uid), int(st.Gid), uint64(st.Nlink), true
+	return int(st.Uid), int(st.Gid), uint64(st.Nlink), true //nolint:unconvert // narrower on darwin
 }
 
 func chown(f *os.File, uid, gid int) error { return f.Chown(uid, gid) }
@@ -91,6 +91,6 @@ func removeOrphan(p place, name string, _ fs.FileInfo) {
 	}
 	defer f.Close()
 	if _, err = tryLock(f); err == nil {
-		p.remove(name)
+		_ = p.remove(name)
 	}
 }

@@ -32,7 +32,7 @@ func createTemp(p place, name string) (*os.File, string, error) {
 			return f, temp, nil
 		}
 		f.Close() // a clean-up took it between creation and mark: try another name
-		p.remove(temp)
+		_ = p.remove(temp)
 	}
 	return nil, "", fail("create", filepath.Join(p.dir(), name), os.ErrExist)
 }

@@ -32,7 +32,8 @@ func (d *Daemon) watchSettings(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-		case <-w.Errors:
+		case err := <-w.Errors:
+			d.o.Log.Debug("watch the configuration", "error", err)
 		case <-w.Events:
 			d.settle(ctx, w)
 		}

@@ -85,7 +85,6 @@ type run struct {
 // Run plays all steps and returns what happened. An error means that the demo
 // could not be set up; a step that missed is in the report, with OK false.
 func Run(ctx context.Context, o Options) (Report, error) {
-	start := time.Now()
 	dir, err := os.MkdirTemp("", "pinta-demo-")
 	if err != nil {
 		return Report{}, err
@@ -108,7 +107,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	start = time.Now() // builds don't count
+	start := time.Now() // builds don't count
 	if r.site, err = world.Open(ctx, dir, programs); err != nil {
 		return Report{}, err
 	}

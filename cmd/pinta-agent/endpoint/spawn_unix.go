@@ -73,7 +73,7 @@ func (p *Parent) spawn() (*child, error) {
 			}
 			return err
 		},
-		kill: func() { command.Process.Kill() }, //nolint:errcheck // it may have ended
+		kill: func() { command.Process.Kill() },
 	}, nil
 }
 
@@ -107,6 +107,6 @@ func Inherited() (net.Listener, string, error) {
 	if err := syscall.Fchdir(spoolFD); err != nil {
 		return nil, "", fmt.Errorf("enter the spool's folder: %w", err)
 	}
-	syscall.Close(spoolFD) //nolint:errcheck // no longer needed
+	syscall.Close(spoolFD)
 	return listener, ".", nil
 }

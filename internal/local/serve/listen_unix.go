@@ -67,7 +67,7 @@ func listen(path string, o Options) (net.Listener, error) {
 		_ = unix.Unlinkat(int(d.Fd()), temp, 0)
 		return fail("publish the socket", err)
 	}
-	return &socket{UnixListener: ln, path: path, dev: uint64(st.Dev), ino: uint64(st.Ino)}, nil
+	return &socket{UnixListener: ln, path: path, dev: uint64(st.Dev), ino: uint64(st.Ino)}, nil //nolint:unconvert // other types on darwin
 }
 
 // openFolder makes the folder if need be and refuses one in which somebody else
@@ -147,7 +147,7 @@ type socket struct {
 func (s *socket) Close() error {
 	s.once.Do(func() {
 		var st unix.Stat_t
-		if unix.Lstat(s.path, &st) == nil && uint64(st.Dev) == s.dev && uint64(st.Ino) == s.ino {
+		if unix.Lstat(s.path, &st) == nil && uint64(st.Dev) == s.dev && uint64(st.Ino) == s.ino { //nolint:unconvert // other types on darwin
 			_ = unix.Unlink(s.path)
 		}
 	})
