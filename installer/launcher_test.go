@@ -165,6 +165,28 @@ func TestLauncherHostileEnvironment(t *testing.T) {
 	}
 }
 
+// TestEntryDisarmsShell: with the entry's env nothing that a terminal exports
+// keeps any shell from running the hook, or gets into its answer.
+func TestEntryDisarmsShell(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pinta-hook")
+	write(t, path, "#!/bin/sh\nprintf '%s' '"+deny+"'\n", 0o755)
+	noise := filepath.Join(dir, "noise")
+	write(t, noise, "echo noise\n", 0o644)
+	var entry []string
+	for k, v := range shellEnv {
+		entry = append(entry, k+"="+v)
+	}
+	for _, sh := range shells(t) {
+		for _, hostile := range []string{"BASH_ENV=" + noise, "SHELLOPTS=noexec", "SHELLOPTS=xtrace", "BASH_FUNC_[%%=() { return 1; }",
+			"BASH_FUNC_exit%%=() { return 2; }", "BASH_FUNC_echo%%=() { printf noise; }", "IFS=/", "PS4=noise"} {
+			t.Run(filepath.Base(sh[0])+" "+strings.Join(sh[1:], " ")+"/"+hostile, func(t *testing.T) {
+				checkRun(t, runText(t, sh, POSIX(path), "{}", append([]string{hostile, "BASH_XTRACEFD=1"}, entry...)...), deny, "")
+			})
+		}
+	}
+}
+
 // TestLauncherPassesLargeInput: the event goes through untouched.
 func TestLauncherPassesLargeInput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pinta-hook")
