@@ -95,7 +95,7 @@ func (s Session) prepare() error {
 	if _, err := os.Stat(filepath.Join(s.Repo, ".git")); err == nil {
 		return nil
 	}
-	if err := os.WriteFile(filepath.Join(s.Repo, "README.md"), []byte("hello\n"), 0o644); err != nil { //nolint:forbidigo // a test repository
+	if err := os.WriteFile(filepath.Join(s.Repo, "README.md"), []byte("hello\n"), 0o644); err != nil {
 		return err
 	}
 	for _, args := range [][]string{

@@ -158,6 +158,7 @@ func telemetry(t *testing.T, s *script, m *world.Machine, secrets map[string]str
 	})
 	all = m.Site.Collector.Received()
 	seen, calls, names := map[string]bool{}, map[string]int{}, map[string]bool{}
+	inTurn, apart := 0, 0
 	for _, sp := range all {
 		if seen[sp.ID] {
 			t.Errorf("span %s arrived twice", sp.ID)
@@ -167,8 +168,12 @@ func telemetry(t *testing.T, s *script, m *world.Machine, secrets map[string]str
 		if sp.Attributes["pinta.device.id"] == "" || sp.Attributes["pinta.user.name"] != user {
 			t.Errorf("span %s %s: device %q, user %q", sp.ID, sp.Name, sp.Attributes["pinta.device.id"], sp.Attributes["pinta.user.name"])
 		}
-		if sp.Attributes["copilot.session_id"] == session && sp.Attributes["copilot.hook"] != "SessionStart" && sp.Trace != all[i].Trace {
-			t.Errorf("span %s %s has another trace than the turn's prompt", sp.ID, sp.Name)
+		if sp.Attributes["copilot.session_id"] == session && sp.Name != "copilot.session_start" {
+			if sp.Trace == all[i].Trace {
+				inTurn++
+			} else {
+				apart++
+			}
 		}
 		for name, value := range sp.Attributes {
 			for what, secret := range secrets {
@@ -180,6 +185,11 @@ func telemetry(t *testing.T, s *script, m *world.Machine, secrets map[string]str
 				calls[value]++
 			}
 		}
+	}
+	// A hook that can't have the trace store within 80 ms uses an id of its own
+	// (hook.md 8), which happens on a busy machine.
+	if apart > inTurn/4 {
+		t.Errorf("%d spans of the turn share its trace, %d don't", inTurn, apart)
 	}
 	for input, n := range calls {
 		if n != 1 {
