@@ -1,6 +1,11 @@
 package detect
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+
+	"github.com/pinta-ai/pinta-agent/hook/redact"
+)
 
 // own lists the detectors that are not gitleaks': personal and payment numbers
 // with their check digits, and the kinds that redaction knows beyond gitleaks
@@ -11,6 +16,8 @@ func own() []*Detector {
 		{ID: "iban", Description: "bank account number (ISO 13616, mod 97)", Groups: []string{"pii", "payment"}, scan: ibans},
 		{ID: "kr_rrn", Description: "Korean resident registration number (check digit)", Groups: []string{"pii"}, scan: residents},
 	}
+	list = append(list, &Detector{ID: "cli_password_short", Description: "short password option of the MySQL family",
+		Groups: []string{"tier1"}, scan: mysqlPasswords})
 	for _, p := range []struct{ id, text, expression string }{
 		{"aws_access_key", "AWS access key id", `\b((?:AKIA|ASIA)[A-Z0-9]{16})\b`},
 		{"aws_secret_key", "AWS secret access key", `(?i)aws_?(?:[\w.-]{0,20})secret_?(?:access)?_?(?:key)?["']?\s{0,3}[:=]\s{0,3}["']?([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|$)`},
@@ -49,6 +56,23 @@ var placeholder = regexp.MustCompile(`^(?:\$|%|\{|<|\[REDACTED:|true$|false$|nul
 // notPlaceholder refuses what stands for a value elsewhere, switches and small
 // numbers (MAX_TOKENS=4096).
 func notPlaceholder(s string) bool { return !placeholder.MatchString(s) }
+
+var mysqlOption = regexp.MustCompile(`(?m)(?:mysql|mariadb)[^\n]*?[ \t]["']?-p([^\s'";&|<>()]+)`)
+
+// mysqlPasswords leaves the judgement to redaction, which knows find -path and
+// mkdir -p from mysql -p: what it takes out of a line is a password.
+func mysqlPasswords(text string, found func(start, end int)) {
+	if !strings.Contains(text, "mysql") && !strings.Contains(text, "mariadb") {
+		return
+	}
+	for _, m := range mysqlOption.FindAllStringSubmatchIndex(text, 200) {
+		line := text[lineStart(text, m[2]):lineEnd(text, m[3])]
+		after := redact.Text(line)
+		if strings.Contains(after, "[REDACTED:cli_password_short]") && !strings.Contains(after, "-p"+text[m[2]:m[3]]) {
+			found(m[2], m[3])
+		}
+	}
+}
 
 // numbers calls found for each run of digits of the lengths asked for, single
 // blanks or hyphens between its digits allowed; no letter or digit touches it.
