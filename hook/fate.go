@@ -46,8 +46,10 @@ func attempt(f func()) (ok bool) {
 //
 // The time is counted in ticks of the watch, not by the clock: on a machine so
 // busy that this process hardly runs, the watch is held up as well, and a read
-// that only waits for a processor is not taken for one that hangs. By the clock
-// sixty hooks at once on two processors lost their env file, and so the guard.
+// that only waits for a processor is not taken for one that hangs; where the
+// system tells, a tick counts only if no thread waits for a processor. By the
+// clock sixty hooks at once on two processors lost their env file, and so the
+// guard.
 type disk struct {
 	at    atomic.Int64 // number of the access under way; 0: none, taken: see again
 	ticks atomic.Int32 // that passed during all of them
@@ -87,7 +89,7 @@ func (r *run) watch() {
 			r.end()
 			return
 		}
-		if at := r.disk.at.Load(); at > 0 && r.disk.ticks.Add(1) >= maxTicks && r.disk.at.CompareAndSwap(at, taken) {
+		if at := r.disk.at.Load(); at > 0 && !starved() && r.disk.ticks.Add(1) >= maxTicks && r.disk.at.CompareAndSwap(at, taken) {
 			defer r.again()
 		}
 		if t := timer.Load(); t != nil {
