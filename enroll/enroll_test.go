@@ -124,7 +124,7 @@ func TestEnrolAgainWithTheSameTokenChangesNothing(t *testing.T) {
 	if again := b.mustEnrol(tok); again != first {
 		t.Errorf("%+v, then %+v", first, again)
 	}
-	if len(m.Log) != 1 {
+	if len(m.Requests()) != 1 {
 		t.Errorf("asked again: %v", m.Log)
 	}
 }

@@ -52,7 +52,7 @@ func (s *serving) during(d time.Duration, then ...func()) {
 
 func (s *serving) deliver(tok token.Token) { put(s.t, s.l.TokenFile, tok.Reveal()+"\n", 0o600) }
 
-func (s *serving) asked() int { return len(s.m.Log) }
+func (s *serving) asked() int { return len(s.m.Requests()) }
 
 func TestServiceEnrolsWhenATokenArrives(t *testing.T) {
 	serve(t, func(t *testing.T, s *serving) {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,6 +133,13 @@ func (m *Manager) Publish(jws, etag string) {
 	m.Config, m.ETag = jws, etag
 	close(m.changed)
 	m.changed = make(chan struct{})
+}
+
+// Requests is what was asked so far, as in Log.
+func (m *Manager) Requests() []string {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	return slices.Clone(m.Log)
 }
 
 // GuardConfig is a valid config of this Manager for the group "default".

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +35,7 @@ type rig struct {
 	state *enroll.State
 	dev   *Device
 	log   bytes.Buffer
+	slog  *slog.Logger // the only one on log: its lock guards the buffer
 
 	mu       sync.Mutex
 	applied  []int64
@@ -54,7 +58,10 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 }
 
 func (r *rig) logger() *slog.Logger {
-	return slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if r.slog == nil {
+		r.slog = slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return r.slog
 }
 
 func (r *rig) enrol() {
@@ -120,7 +127,8 @@ func (r *rig) publish(version int64, change ...func(*api.GuardConfig)) {
 	for _, f := range change {
 		f(c)
 	}
-	r.m.Publish(r.m.Sign(r.t, c), fmt.Sprintf("%q", fmt.Sprint(version, len(r.m.Reports), c.IssuedAt)))
+	jws := r.m.Sign(r.t, c)
+	r.m.Publish(jws, fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256([]byte(jws)))))
 }
 
 // sync syncs once and returns the newest report.
@@ -140,16 +148,16 @@ func (r *rig) lastReport() api.Report {
 
 // requests counts those whose log line starts with what.
 func (r *rig) requests(what string) int {
-	r.m.Mu.Lock()
-	defer r.m.Mu.Unlock()
 	n := 0
-	for _, l := range r.m.Log {
+	for _, l := range r.m.Requests() {
 		if strings.HasPrefix(l, what) {
 			n++
 		}
 	}
 	return n
 }
+
+func (r *rig) logged() int { return len(r.m.Requests()) }
 
 func (r *rig) wantApplied(versions ...int64) {
 	r.t.Helper()
@@ -265,6 +273,59 @@ func TestApplyThatFailsIsReportedAndTriedAgain(t *testing.T) {
 		if n := r.requests("GET /device/config"); n > 12 {
 			t.Errorf("%d requests: a refused config is fetched over and over", n)
 		}
+	})
+}
+
+func TestKilledBetweenApplyingAndKeeping(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.publish(7)
+		if _, err := r.sync(); err != nil {
+			t.Fatal(err)
+		}
+		r.publish(8)
+		apply := r.dev.Apply
+		r.dev.Apply = func(ctx context.Context, c *api.GuardConfig) error {
+			_ = apply(ctx, c)
+			panic("killed")
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = r.sync()
+		}()
+		r.restart()
+		if err := r.dev.Restore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.wantApplied(7, 8, 7)
+		if _, err := r.sync(); err != nil {
+			t.Fatal(err)
+		}
+		r.wantApplied(7, 8, 7, 8)
+	})
+}
+
+func TestConfigThatCannotBeKeptIsNotInForce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.publish(7)
+		if _, err := r.sync(); err != nil {
+			t.Fatal(err)
+		}
+		r.publish(8)
+		db := filepath.Join(r.dir, "agent.db")
+		apply := r.dev.Apply
+		r.dev.Apply = func(ctx context.Context, c *api.GuardConfig) error {
+			if c.Version == 8 { // the disk goes away
+				if err := errors.Join(os.Rename(db, db+"~"), os.Mkdir(db, 0o700)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return apply(ctx, c)
+		}
+		var refused *Refusal
+		if err := r.dev.SyncOnce(t.Context()); !errors.As(err, &refused) || refused.Reason != "store" {
+			t.Errorf("%v", err)
+		}
+		r.wantApplied(7, 8, 7)
 	})
 }
 
@@ -384,7 +445,7 @@ func TestWrongClockIsCorrectedForSignaturesOnly(t *testing.T) {
 			t.Error("the report did not come through")
 		}
 		if r.requests("GET /device/config 401") != 1 || r.requests("POST /device/report 401") != 0 {
-			t.Errorf("%v", r.m.Log)
+			t.Errorf("%v", r.m.Requests())
 		}
 	})
 }
@@ -437,7 +498,7 @@ func TestNothingAServerSaysEndsAnIdentity(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.m.Before = func(w http.ResponseWriter, _ *http.Request) bool { c.answer(r, w); return true }
-				start := len(r.m.Log)
+				start := r.logged()
 				r.run(func() { time.Sleep(6 * time.Hour) })
 				if after, err := r.state.Identity(); err != nil || after.DeviceID != before.DeviceID {
 					t.Errorf("%v", err)
@@ -445,7 +506,7 @@ func TestNothingAServerSaysEndsAnIdentity(t *testing.T) {
 				if len(r.retired) > 0 || r.dev.Status().ConfigVersion != 7 {
 					t.Error("something was taken back")
 				}
-				if n := len(r.m.Log) - start; n > 250 {
+				if n := r.logged() - start; n > 250 {
 					t.Errorf("%d requests in six hours", n)
 				}
 				if r.requests("POST /enroll") != 1 {
@@ -476,11 +537,11 @@ func TestRetirementIsCarriedOutOnce(t *testing.T) {
 		if _, err := r.state.Identity(); !errors.Is(err, enroll.ErrNotEnrolled) {
 			t.Error(err)
 		}
-		n := len(r.m.Log)
+		n := r.logged()
 		r.restart()
 		r.run(func() { time.Sleep(time.Hour) })
-		if len(r.m.Log) != n || len(r.retired) != 1 {
-			t.Errorf("it goes on: %v %v", r.m.Log[n:], r.retired)
+		if r.logged() != n || len(r.retired) != 1 {
+			t.Errorf("it goes on: %v %v", r.m.Requests()[n:], r.retired)
 		}
 		r.wantApplied(7)
 		// A new token brings it back.
@@ -615,14 +676,13 @@ func TestAfterASuspendThereIsOnePromptCheckIn(t *testing.T) {
 		r.publish(7)
 		r.run(func() {
 			time.Sleep(10 * time.Minute)
-			polls, reports := r.requests("GET /device/config"), r.requests("POST /device/report")
+			polls, reports := r.requests("GET /device/config"), r.requests("POST /device/report 200")
 			r.mu.Lock()
 			r.ahead += 8 * time.Hour // timers stood still, the wall clock did not
 			r.mu.Unlock()
 			time.Sleep(look + look + gap)
-			p, q := r.requests("GET /device/config")-polls, r.requests("POST /device/report")-reports
-			if p < 1 || p > 2 || q < 1 || q > 2 { // one may have been due anyway; a 401 clock_skew is one more
-				t.Logf("%v", r.m.Log[len(r.m.Log)-8:])
+			p, q := r.requests("GET /device/config")-polls, r.requests("POST /device/report 200")-reports
+			if p < 1 || p > 2 || q < 1 || q > 2 { // one may have been due anyway
 				t.Errorf("%d polls and %d reports after the suspend", p, q)
 			}
 		})
@@ -637,9 +697,9 @@ func TestManagerAwayForADay(t *testing.T) {
 			r.m.Mu.Lock()
 			r.m.Down = true
 			r.m.Mu.Unlock()
-			before := len(r.m.Log)
+			before := r.logged()
 			time.Sleep(24 * time.Hour)
-			if n := len(r.m.Log) - before; n < 50 || n > 400 {
+			if n := r.logged() - before; n < 50 || n > 400 {
 				t.Errorf("%d requests in a day", n)
 			}
 			r.m.Mu.Lock()
