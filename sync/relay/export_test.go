@@ -92,7 +92,10 @@ func TestOutageOfADay(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour / 10_000)
 		}
-		if n := len(w.calls); n < 24*60/10 || n > 24*60 {
+		w.mu.Lock()
+		n := len(w.calls)
+		w.mu.Unlock()
+		if n < 24*60/10 || n > 24*60 {
 			t.Errorf("%d attempts in a day", n)
 		}
 		time.Sleep(20 * time.Minute)
