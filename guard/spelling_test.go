@@ -126,6 +126,36 @@ rules:
 	}
 }
 
+func TestCanonicalTools(t *testing.T) {
+	mentioned := []string{"mcp:context7/resolve-library-id", "mcp:my-server/*"}
+	for host, want := range map[string]string{
+		"bash": "shell", "Bash": "shell", "powershell": "shell", "run_in_terminal": "shell", "view": "read", "Read": "read", "read_file": "read",
+		"create": "write", "edit": "write", "apply_patch": "write", "MultiEdit": "write", "Grep": "search", "glob": "search", "WebFetch": "fetch",
+		"task": "agent", "Agent": "agent", "runSubagent": "agent", "report_intent": "report_intent", "Edit ": "Edit ", "": "",
+		"rigmcp-echo": "mcp:rigmcp/echo", "rigmcp/echo": "mcp:rigmcp/echo", "mcp__rigmcp__echo": "mcp:rigmcp/echo", "mcp_rigmcp_echo": "mcp:rigmcp/echo",
+		"github-mcp-server-search_code": "mcp:github-mcp-server/search_code", "github-mcp-server/search_code": "mcp:github-mcp-server/search_code",
+		"context7-resolve-library-id": "mcp:context7/resolve-library-id", "context7/resolve-library-id": "mcp:context7/resolve-library-id",
+		"mcp_context7_resolve-library-id": "mcp:context7/resolve-library-id", "my-server-do-it-now": "mcp:my-server/do-it-now", "my-server/do-it-now": "mcp:my-server/do-it-now",
+		"-x": "-x", "x-": "x-", "/x": "/x",
+	} {
+		if got := canonicalTool(host, mentioned); got != want {
+			t.Errorf("%q: %q, want %q", host, got, want)
+		}
+	}
+	for _, c := range []struct {
+		rule, host string
+		want       bool
+	}{
+		{"shell", "Bash", true}, {"shell", "view", false}, {"Bash", "Bash", true}, {"Bash", "bash", false}, {"mcp:rigmcp/echo", "rigmcp-echo", true},
+		{"mcp:rigmcp/*", "rigmcp/echo", true}, {"mcp:*", "a-b", true}, {"mcp:*/echo", "rigmcp-echo", true}, {"mcp:*/echo", "rigmcp-other", false},
+		{"mcp:*", "bash", false}, {"a-b-c", "a-b/c", true}, {"a/b-c", "a-b-c", true}, {"a-b", "a-c", false},
+	} {
+		if got := newToolSet([]string{c.rule}).has(canonicalTool(c.host, nil), c.host); got != c.want {
+			t.Errorf("rule for %s, tool %s: %v", c.rule, c.host, got)
+		}
+	}
+}
+
 func fixtures(t testing.TB) []string {
 	files, err := filepath.Glob("testdata/payloads/*/*.json")
 	if err != nil || len(files) == 0 {

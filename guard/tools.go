@@ -71,6 +71,8 @@ func canonicalTool(host string, mentioned []string) string {
 	return host
 }
 
+func joined(host string) string { return strings.ReplaceAll(host, "/", "-") }
+
 // CanonicalTool is the canonical name of a host's tool where no rule says how an
 // MCP name is cut: shell, read, write, search, fetch, agent, mcp:SERVER/TOOL, or
 // the name itself.
@@ -88,6 +90,9 @@ func (s toolSet) has(tool, host string) bool {
 	}
 	for _, n := range s {
 		if n == tool || n == host {
+			return true
+		}
+		if strings.HasPrefix(tool, "mcp:") && joined(n) == joined(host) { // server-tool and server/tool are one tool
 			return true
 		}
 		if pattern, ok := strings.CutPrefix(n, "mcp:"); ok && strings.HasPrefix(tool, "mcp:") {
