@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -47,8 +48,8 @@ type subject struct {
 	path  string
 	env   []string
 	stdin []byte
+	peak  string // key of its largest resident size, "" if it isn't known
 	times []time.Duration
-	peak  int64 // largest resident size, in KiB
 }
 
 func run(n, rounds int, hook, empty, baseline string) error {
@@ -67,8 +68,8 @@ func run(n, rounds int, hook, empty, baseline string) error {
 		home = filepath.Join(dir, home)
 		return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "USERPROFILE=" + home, "SystemRoot=" + os.Getenv("SystemRoot"), "USER=bench"}, vars...)
 	}
-	peers := func(url string) []string {
-		return []string{"PINTA_GUARD_ENDPOINT=" + url + "/guard", "PINTA_GUARD_TIMEOUT_MS=8000", "COPILOT_PLUGIN_OPTION_ENDPOINT=" + url + "/v1/traces"}
+	peers := func(url, who string) []string {
+		return []string{"PINTA_GUARD_ENDPOINT=" + url + "/guard", "PINTA_GUARD_TIMEOUT_MS=8000", "COPILOT_PLUGIN_OPTION_ENDPOINT=" + url + "/v1/traces/" + who}
 	}
 	subjects := []*subject{{name: "empty program", path: empty, env: env("empty"), stdin: small}}
 	for i, path := range []string{hook, baseline} {
@@ -78,9 +79,9 @@ func run(n, rounds int, hook, empty, baseline string) error {
 		who := [...]string{"hook", "baseline"}[i]
 		subjects = append(subjects,
 			&subject{name: who + ", no endpoints", path: path, env: env(who + "0"), stdin: small},
-			&subject{name: who + ", guard and collector, TCP", path: path, env: env(who+"1", peers(tcp)...), stdin: small})
+			&subject{name: who + ", guard and collector, TCP", path: path, env: env(who+"1", peers(tcp, who+"1")...), stdin: small, peak: who + "1"})
 		if socket != "" {
-			subjects = append(subjects, &subject{name: who + ", guard and collector, socket", path: path, env: env(who+"2", peers(socket)...), stdin: small})
+			subjects = append(subjects, &subject{name: who + ", guard and collector, socket", path: path, env: env(who+"2", peers(socket, who+"2")...), stdin: small, peak: who + "2"})
 		}
 	}
 	fmt.Printf("%d rounds of %d interleaved runs, %s/%s, %d CPUs; size of the hook %.2f MiB\n\n", rounds, n, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), sizeOf(hook))
@@ -92,7 +93,7 @@ func run(n, rounds int, hook, empty, baseline string) error {
 	for i, path := range []string{hook, baseline} {
 		if path != "" {
 			who := [...]string{"hook", "baseline"}[i]
-			big = append(big, &subject{name: who + ", guard and collector, 1 MiB", path: path, env: env(who+"3", peers(tcp)...), stdin: large})
+			big = append(big, &subject{name: who + ", guard and collector, 1 MiB", path: path, env: env(who+"3", peers(tcp, who+"3")...), stdin: large, peak: who + "3"})
 		}
 	}
 	fmt.Println()
@@ -111,8 +112,9 @@ func serve(dir string) (tcp, socket string, err error) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, `{"decision":"ALLOW","reason":null,"userMessage":null,"durationMs":1}`)
 	})
-	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+	mux.HandleFunc("/v1/traces/", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		notePeak(filepath.Base(r.URL.Path), body)
 		_, _ = io.WriteString(w, `{}`)
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,17 +136,36 @@ func (s *subject) once() error {
 	start := time.Now()
 	err := cmd.Run()
 	s.times = append(s.times, time.Since(start))
-	if err == nil {
-		s.peak = max(s.peak, peakOf(cmd.ProcessState))
-	}
 	return err
 }
 
-// compare runs the subjects in turn and prints their best round.
+// peaks are the largest resident sizes by subject, in KiB. A process that has
+// ended can't be asked, and what wait tells includes its parent's: the
+// collector looks while the hook waits for its answer.
+var peaks sync.Map
+
+func notePeak(key string, body []byte) {
+	_, rest, _ := bytes.Cut(body, []byte(`"process.pid","value":{"intValue":"`))
+	pid, _, _ := bytes.Cut(rest, []byte{'"'})
+	status, err := os.ReadFile("/proc/" + string(pid) + "/status")
+	if err != nil {
+		return
+	}
+	_, rest, _ = bytes.Cut(status, []byte("VmHWM:"))
+	line, _, _ := bytes.Cut(rest, []byte("kB"))
+	if n, err := strconv.Atoi(strings.TrimSpace(string(line))); err == nil {
+		if old, ok := peaks.Load(key); !ok || old.(int) < n {
+			peaks.Store(key, n)
+		}
+	}
+}
+
+// compare runs the subjects in turn and prints the round with the lowest
+// ratios.
 func compare(subjects []*subject, n, rounds int) error {
-	best := make([]time.Duration, len(subjects))
-	ratio := make([]float64, len(subjects))
-	for round := range rounds {
+	var best []time.Duration
+	var sum float64
+	for range rounds {
 		for _, s := range subjects {
 			s.times = s.times[:0]
 		}
@@ -155,17 +176,23 @@ func compare(subjects []*subject, n, rounds int) error {
 				}
 			}
 		}
-		zero := median(subjects[0].times)
+		medians := make([]time.Duration, len(subjects))
+		total := 0.0
 		for i, s := range subjects {
-			m := median(s.times)
-			if r := float64(m) / float64(zero); round == 0 || r < ratio[i] {
-				best[i], ratio[i] = m, r
-			}
+			medians[i] = median(s.times)
+			total += float64(medians[i]) / float64(medians[0])
+		}
+		if best == nil || total < sum {
+			best, sum = medians, total
 		}
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for i, s := range subjects {
-		fmt.Fprintf(w, "%s\t%.2f ms\t%.2f ×\tpeak %.1f MiB\n", s.name, ms(best[i]), ratio[i], float64(s.peak)/1024)
+		fmt.Fprintf(w, "%s\t%.2f ms\t%.2f ×", s.name, ms(best[i]), float64(best[i])/float64(best[0]))
+		if peak, ok := peaks.Load(s.peak); ok {
+			fmt.Fprintf(w, "\tpeak %.1f MiB", float64(peak.(int))/1024)
+		}
+		fmt.Fprintln(w)
 	}
 	return w.Flush()
 }

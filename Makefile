@@ -1,0 +1,9 @@
+# make bench-hook [BASELINE=PATH] measures whole runs of the hook against an
+# empty Go program, interleaved; BASELINE pairs another hook with it.
+.PHONY: bench-hook
+bench-hook:
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && export CGO_ENABLED=0 && \
+	go build -trimpath -ldflags '-s -w' -o "$$dir/hook" ./cmd/pinta-hook && \
+	go build -trimpath -ldflags '-s -w' -o "$$dir/empty" ./hook/bench/empty && \
+	go build -trimpath -o "$$dir/bench" ./hook/bench && \
+	"$$dir/bench" -hook "$$dir/hook" -empty "$$dir/empty" $(if $(BASELINE),-baseline "$(BASELINE)")
