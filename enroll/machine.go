@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"unicode"
 
 	"github.com/pinta-ai/pinta-agent/internal/api"
 )
@@ -23,12 +24,19 @@ func machine() api.EnrolDevice {
 	if hint == "" {
 		hint = machineID()
 	}
-	return api.EnrolDevice{Hostname: bounded(host), Os: runtime.GOOS, OsVersion: bounded(osVersion()), Arch: runtime.GOARCH, MachineHint: bounded(hint)}
+	return api.EnrolDevice{Hostname: bounded(host, 255), Os: runtime.GOOS, OsVersion: bounded(osVersion(), 128), Arch: runtime.GOARCH, MachineHint: bounded(hint, 255)}
 }
 
-func bounded(s string) string {
-	if len(s) > 256 {
-		s = strings.ToValidUTF8(s[:256], "")
+// bounded is what the Manager takes of such a text: n bytes, no controls.
+func bounded(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "")
 	}
 	return s
 }

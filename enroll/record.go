@@ -115,9 +115,9 @@ func (r *record) next(t token.Token, by asker, now time.Time) (want, error) {
 	case r.Reenrol != "" && id.Root == t.Root:
 		// Asked for by the Manager itself: the token that it was enrolled with
 		// will do, if it has uses left.
-	case by == replace:
-	case id.TokenID == t.ID:
+	case id.TokenID == t.ID: // a script may run any number of times
 		return want{}, nil
+	case by == replace:
 	case by == service && slices.Contains(r.Used, t.ID):
 		return want{}, nil
 	case by == person && id.Root != t.Root:

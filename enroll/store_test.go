@@ -322,3 +322,11 @@ func TestPlaceholderSerialsAreNoHint(t *testing.T) {
 		}
 	}
 }
+
+func TestBounded(t *testing.T) {
+	for in, want := range map[string]string{"host": "host", "a\nb\x00c": "abc", "\xff\xfeok": "ok", strings.Repeat("é", 200): strings.Repeat("é", 127)} {
+		if got := bounded(in, 255); got != want {
+			t.Errorf("%q became %q", in, got)
+		}
+	}
+}

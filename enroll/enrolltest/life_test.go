@@ -24,6 +24,7 @@ import (
 	"github.com/pinta-ai/pinta-agent/internal/api"
 	"github.com/pinta-ai/pinta-agent/internal/settings"
 	"github.com/pinta-ai/pinta-agent/manager"
+	"github.com/pinta-ai/pinta-agent/sync/device"
 )
 
 // The life of an enrolment against the real Manager: each test reads as the
@@ -425,4 +426,75 @@ func TestLifeSignRequest(t *testing.T) {
 	if jwt, err = laptop.state.SignRequest(http.MethodPost, api.Prefix+"/device/report", body); err != nil || post(jwt, body) != 200 {
 		t.Errorf("%v", err)
 	}
+}
+
+// eventually waits for what happens in the background.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func TestLifeConfigAndActions(t *testing.T) {
+	site, laptop := newSite(t), newHost(t)
+	r := laptop.mustEnrol(site.token(1))
+	var rules atomic.Int64
+	var acted atomic.Value
+	dev := device.New(device.Options{State: laptop.state, Client: laptop.client(), Callbacks: device.Callbacks{
+		Apply: func(_ context.Context, c *api.GuardConfig) error {
+			rules.Store(int64(bytes.Count(c.Guard, []byte("no_rm"))))
+			return nil
+		},
+		Report: func() api.Report { return api.Report{} },
+		Action: func(_ context.Context, a api.Action) (string, error) { acted.Store(a.Kind); return "done here", nil },
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- dev.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+
+	acked := func(version int64) func() bool {
+		return func() bool {
+			d := site.device(r.DeviceID)
+			return d.ConfigVersion == version && d.ConfigState == api.ConfigStateApplied
+		}
+	}
+	eventually(t, "the founding config", acked(1))
+	v, err := api.JSON[api.PolicyVersion](site.admin.PublishPolicy(t.Context(), api.PolicyPublish{Files: []api.PolicyFile{{Name: "p.yaml",
+		Content: "rules:\n  - {id: no_rm, on: tool_input, tools: [shell], when: \"commands.exists(c, c.name == 'rm')\", action: deny, message: no}\n"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the published config", acked(v.Version))
+	if rules.Load() == 0 {
+		t.Error("the rule did not arrive")
+	}
+
+	for _, kind := range []api.ActionKind{api.ActionKindRepair, api.ActionKindRotateKey} {
+		if err := api.Done(site.admin.OrderAction(t.Context(), r.DeviceID, api.ActionOrder{Kind: kind})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dev.Wake()
+	eventually(t, "both actions done", func() bool {
+		done := 0
+		for _, a := range site.device(r.DeviceID).Actions {
+			if a.State == api.ActionStateStateDone {
+				done++
+			}
+		}
+		return done == 2
+	})
+	if acted.Load() != api.ActionKindRepair {
+		t.Errorf("%v", acted.Load())
+	}
+
+	if err := api.Done(site.admin.RetireDevice(t.Context(), r.DeviceID)); err != nil {
+		t.Fatal(err)
+	}
+	dev.Wake()
+	eventually(t, "the identity dropped", func() bool { _, err := laptop.state.Identity(); return errors.Is(err, enroll.ErrNotEnrolled) })
 }
