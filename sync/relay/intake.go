@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	maxBody     = 4 << 20  // of a request, packed and unpacked; a hook's is below 1 MiB
-	inFlight    = 16 << 20 // bytes of all requests that are being read
+	maxBody     = 4 << 20  // bytes of a request, packed and unpacked; a hook's is below 1 MiB
+	maxSpans    = 16 << 20 // of a request's spans, each with its resource
+	inFlight    = 16 << 20 // of all requests that are being read
 	waitMemory  = 250 * time.Millisecond
 	readTimeout = 5 * time.Second
 
@@ -81,6 +82,10 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	rejected, why, err := r.take(peer, in)
+	if errors.Is(err, errTooLarge) {
+		refuse(http.StatusRequestEntityTooLarge, err.Error())
+		return
+	}
 	if err != nil {
 		r.o.Log.Warn("relay: spans not spooled", "err", err)
 		refuse(http.StatusServiceUnavailable, "spans can't be stored now")

@@ -58,7 +58,7 @@ type Relay struct {
 	answers ring
 
 	requests, refused, claimed, rejected, discarded atomic.Uint64
-	drains                                          sync.Mutex
+	drains, spreading                               sync.Mutex
 }
 
 // New returns a Relay.
@@ -78,10 +78,20 @@ func New(o Options) *Relay {
 	return &Relay{o: o, memory: semaphore.NewWeighted(inFlight), tally: newTally(o.OutputAction)}
 }
 
-// take spools the spans of a caller. It returns how many can never be taken and
-// why; an error means that none or only some were, and the caller may come
-// again with all of them.
+// errTooLarge: a body that is small only because many spans share a resource.
+var errTooLarge = fmt.Errorf("spans with their resources take over %d MiB: send fewer at once", maxSpans>>20)
+
+// take spools the spans of a caller, each with its resource, so that each can be
+// delivered, split off or dropped alone. It returns how many can never be taken
+// and why; an error means that none or only some were, and (errTooLarge apart)
+// the caller may come again with all of them.
 func (r *Relay) take(p serve.Peer, in *tracepb.TracesData) (rejected int, why string, err error) {
+	if size := spread(in); size > maxSpans {
+		return 0, "", errTooLarge
+	} else if size > maxSpans/64 { // one at a time has memory to spread in
+		r.spreading.Lock()
+		defer r.spreading.Unlock()
+	}
 	id := r.o.Identity(p)
 	user := userKey(p)
 	var (
@@ -127,6 +137,20 @@ func (r *Relay) take(p serve.Peer, in *tracepb.TracesData) (rejected int, why st
 		}
 	}
 	return rejected, why, nil
+}
+
+// spread is how many bytes the spans take when each has its resource and scope.
+func spread(in *tracepb.TracesData) (n int) {
+	for _, rs := range in.GetResourceSpans() {
+		shared := proto.Size(rs.GetResource())
+		for _, ss := range rs.GetScopeSpans() {
+			shared := shared + proto.Size(ss.GetScope())
+			for _, s := range ss.GetSpans() {
+				n += shared + proto.Size(s)
+			}
+		}
+	}
+	return n
 }
 
 func idOK(id []byte, size int) bool {
@@ -191,7 +215,7 @@ func (r *Relay) Drain(p serve.Peer, lines iter.Seq[[]byte]) (Drained, error) {
 		}(); err == nil {
 			var rejected int
 			rejected, _, err = r.take(p, in)
-			if err != nil {
+			if err != nil && !errors.Is(err, errTooLarge) {
 				return d, fmt.Errorf("drain the queue of %s: %w", userKey(p), err)
 			}
 			if rejected > 0 {

@@ -426,6 +426,28 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// A resource that many spans share must not become gigabytes.
+func TestSharedResourceIsNoBomb(t *testing.T) {
+	f := newFixture(t, spool.Options{})
+	td, err := decodeJSON([]byte(hookSpan(1, kv("pad", strings.Repeat("x", 2<<20)), "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := &td.ResourceSpans[0].ScopeSpans[0].Spans
+	for i := range 100 {
+		*spans = append(*spans, &tracepb.Span{TraceId: (*spans)[0].TraceId, SpanId: binary.BigEndian.AppendUint64(nil, uint64(i)+100)})
+	}
+	body, _ := proto.Marshal(td)
+	if w := f.post(t, typeProto, "", body); w.Code != 413 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	*spans = (*spans)[:3]
+	body, _ = proto.Marshal(td)
+	if w := f.post(t, typeProto, "", body); w.Code != 200 || len(f.spooled(t)) != 3 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 func TestOverloadAndFullSpool(t *testing.T) {
 	f := newFixture(t, spool.Options{})
 	if !f.memory.TryAcquire(inFlight) {

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -159,17 +158,18 @@ func (s *Spool) Append(stream string, recs []Record) error {
 	}
 	var buf []byte
 	now := s.o.Clock()
-	fresh := make([]uint64, 0, len(recs))
+	fresh := make(map[uint64]struct{}, len(recs))
 	for i := range recs {
 		r := &recs[i]
-		r.Dup = s.seen.has(r.Key) || slices.Contains(fresh, r.Key)
+		_, r.Dup = fresh[r.Key]
+		r.Dup = r.Dup || s.seen.has(r.Key)
 		switch {
 		case r.Dup:
 			s.stats.Duplicates++
 		case len(r.Data)+recordHead > maxRecord:
 			return fmt.Errorf("append to spool: a record of %d bytes: the limit is %d", len(r.Data), maxRecord)
 		default:
-			fresh = append(fresh, r.Key)
+			fresh[r.Key] = struct{}{}
 			buf = appendRecord(buf, *r, now)
 		}
 	}
