@@ -62,7 +62,11 @@ func (in *Input) Object() ([]byte, error) {
 			if len(buf) >= MaxInput {
 				return nil, ErrTooLarge
 			}
-			buf = append(make([]byte, 0, min(4*cap(buf), MaxInput)), buf...)
+			size := 4 * cap(buf)
+			if cap(buf) >= 1<<20 {
+				size = 2 * cap(buf)
+			}
+			buf = append(make([]byte, 0, min(size, MaxInput)), buf...)
 		}
 		n, err := in.read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]

@@ -74,13 +74,19 @@ func do(req Request, env Env, deadline time.Time) (a Answer, err error) {
 	if via.auth != "" {
 		headers = append(headers, extra[3])
 	}
-	out := make([]byte, 0, 1<<10+len(req.Body))
+	small := len(req.Body) <= maxJoined
+	out := make([]byte, 0, 1<<10+min(len(req.Body), maxJoined))
 	out = appendRequest(out, "POST", via.prefix+t.path, t.authority(), headers)
-	out = append(out, req.Body...)
+	if small {
+		out = append(out, req.Body...)
+	}
 
 	// A server may answer, and hang up, before it has read everything: 413.
 	// Only if it has not answered does the failed write count.
 	_, werr := conn.Write(out)
+	if !small && werr == nil {
+		_, werr = conn.Write(req.Body)
+	}
 	if werr != nil && isTimeout(werr) {
 		return a, werr
 	}
@@ -96,6 +102,10 @@ func do(req Request, env Env, deadline time.Time) (a Answer, err error) {
 	a.Body, a.Cut, err = r.body(h, req.Limit)
 	return a, err
 }
+
+// maxJoined is up to which size a body is copied behind its head for one
+// write instead of two.
+const maxJoined = 64 << 10
 
 func has(headers []Header, name string) bool {
 	for _, h := range headers {

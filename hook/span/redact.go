@@ -64,8 +64,8 @@ func (a *Attr) rewrite(m *redact.Masker, rules redact.Rules) {
 		rules |= redact.Tool
 	}
 	switch v := &a.Value; v.Kind {
-	case JSON:
-		v.Text = string(m.JSON([]byte(v.Text), rules))
+	case JSON: // JSON text is cleaned within its strings, and stays JSON
+		v.Text = m.Clean(v.Text, rules)
 	case String:
 		if a.identifies() {
 			v.Text = m.Hide(v.Text)
