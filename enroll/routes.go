@@ -27,7 +27,7 @@ var ErrNoToken = errors.New("no enrolment token: pass it as an argument, on stan
 
 // Routes are the ways by which a token can come, first wins (manager.md 1):
 // argument or standard input, --token-file, environment, managed configuration,
-// the default file.
+// what the installer left, the default file.
 type Routes struct {
 	// Argument is the token itself, or "-" for Stdin.
 	Argument settings.Secret
@@ -145,6 +145,7 @@ func (r Routes) sources() []source {
 			return errors.Join(scrubPolicy(r.Layout, t), scrubConfigured(r.Layout.ConfigFile, t))
 		}})
 	}
+	list = append(list, delivered(r.Layout)...)
 	if f := r.Layout.TokenFile; f != "" {
 		list = append(list, source{"the file " + f, func() ([]byte, error) {
 			raw, err := readTokenFile(f)

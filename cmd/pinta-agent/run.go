@@ -13,21 +13,34 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	return &cobra.Command{
+	var file string
+	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the service in the foreground; service managers start this",
 		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.serve(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file != "" {
+				log, err := openLog(file)
+				if err != nil {
+					return err
+				}
+				defer log.Close()
+				a.stderr = log
+			}
+			return a.supervised(c.Context())
+		},
 	}
+	c.Flags().StringVar(&file, "log-file", "", "log to this file, which is kept bounded, instead of standard error")
+	return c
 }
 
-// serve is the service until ctx ends.
-func (a *app) serve(ctx context.Context) error {
+// serve is the service until ctx ends. ready is called once hooks are answered.
+func (a *app) serve(ctx context.Context, ready func()) error {
 	level := &slog.LevelVar{}
 	level.Set(a.level())
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
 	return daemon.Run(ctx, daemon.Options{Layout: a.layout, Settings: a.settings, EnvToken: a.envToken, Log: log, Level: level,
-		Stderr: a.stderr, Diagnostics: a.writeDiagnostics})
+		Stderr: a.stderr, Diagnostics: a.writeDiagnostics, Ready: ready})
 }
 
 // endpointCommand is the guard and relay process that the service starts.
