@@ -69,9 +69,11 @@ func busy(around time.Duration) *api.Problem {
 	return api.NewProblem(api.ProblemCodeBusy, "").After(around/2 + rand.N(around))
 }
 
-// ending asks to come back when the successor serves, spread so that not everybody does so at once.
-func ending() *api.Problem {
-	return api.NewProblem(api.ProblemCodeUnavailable, "the manager is ending").After(time.Second + rand.N(30*time.Second))
+// ending asks to come back when the successor serves, spread over half a minute for a large fleet: then its polls come no
+// faster than they do in quiet times.
+func (m *Manager) ending() *api.Problem {
+	spread := time.Duration(min(30, 2+m.hub.crowd/300)) * time.Second
+	return api.NewProblem(api.ProblemCodeUnavailable, "the manager is ending").After(time.Second + rand.N(spread))
 }
 
 // gated runs work inside a gate.

@@ -7,50 +7,64 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/internal/api"
 	"github.com/pinta-ai/pinta-agent/manager/store"
 )
 
-// GetDeviceConfig implements GET /device/config. The group is looked up again after the wait: a device may have been moved
-// or retired meanwhile.
+// GetDeviceConfig implements GET /device/config.
 func (s deviceSurface) GetDeviceConfig(w http.ResponseWriter, r *http.Request, c deviceCaller, params api.GetDeviceConfigParams) {
-	conf := s.hub.config(c.group)
-	if conf != nil && conf.ETag == params.IfNoneMatch && params.Wait > 0 {
-		if s.hub.held.Load() >= maxHeld {
-			busy(30 * time.Second).Write(w)
-			return
-		}
-		if s.hub.wait(c.id, conf, time.Duration(params.Wait)*time.Second, r.Context().Done()) {
-			ending().Write(w)
-			return
-		}
-		if r.Context().Err() != nil {
-			return
-		}
-		d, err := s.device(r.Context(), c.id)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		if d.State == api.DeviceStateRetired {
-			p := api.NewProblem(api.ProblemCodeDeviceRetired, "")
-			p.Statement = d.Retirement
-			p.Write(w)
-			return
-		}
-		conf = s.hub.config(d.Group)
+	conf, ok := s.hub.config(c.group)
+	if !ok || conf.ETag != params.IfNoneMatch || params.Wait == 0 {
+		s.giveConfig(w, c.id, c.group, params.IfNoneMatch)
+		return
 	}
-	if conf == nil {
-		s.fail(w, r, fmt.Errorf("group of device %s has no config", c.id))
+	if s.hub.held.Load() >= maxHeld {
+		busy(30 * time.Second).Write(w)
+		return
+	}
+	id, group, etag := c.id, c.group, strings.Clone(params.IfNoneMatch) // nothing else of the request is kept
+	add := func(w *waiter) (remove func()) {
+		w.group = group
+		return s.hub.add(id, etag, w)
+	}
+	s.hold(w, r, time.Duration(params.Wait)*time.Second, add, func(w http.ResponseWriter) { s.afterWait(w, id, etag) })
+}
+
+// afterWait looks the group up again: a device may have been moved or retired meanwhile.
+func (s deviceSurface) afterWait(w http.ResponseWriter, id, etag string) {
+	if s.hub.released() {
+		s.ending().Write(w)
+		return
+	}
+	d, err := s.device(context.Background(), id)
+	if err != nil {
+		s.fail(w, nil, err)
+		return
+	}
+	if d.State == api.DeviceStateRetired {
+		p := api.NewProblem(api.ProblemCodeDeviceRetired, "")
+		p.Statement = d.Retirement
+		p.Write(w)
+		return
+	}
+	s.giveConfig(w, id, d.Group, etag)
+}
+
+// giveConfig answers with a group's config, unless it is the one that the device has.
+func (s deviceSurface) giveConfig(w http.ResponseWriter, id, group, etag string) {
+	conf, ok := s.hub.config(group)
+	if !ok {
+		s.fail(w, nil, fmt.Errorf("group of device %s has no config", id))
 		return
 	}
 	w.Header().Set("ETag", conf.ETag)
 	if conf.Override != "" && s.opt.Now().Before(conf.OverEnds) {
 		w.Header().Set("Pinta-Override", conf.Override)
 	}
-	if conf.ETag == params.IfNoneMatch {
+	if conf.ETag == etag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}

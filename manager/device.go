@@ -31,7 +31,7 @@ func (s deviceSurface) authenticate(w http.ResponseWriter, r *http.Request, op a
 		return deviceCaller{}, false
 	}
 	if s.hub.released() {
-		return refuse(ending())
+		return refuse(s.ending())
 	}
 	call, c, err := s.identify(r)
 	if err != nil {

@@ -36,7 +36,7 @@ func (s enrolSurface) authenticate(w http.ResponseWriter, r *http.Request, op ap
 		return enrolCaller{}, false
 	}
 	if s.hub.released() {
-		return refuse(ending())
+		return refuse(s.ending())
 	}
 	if s.gates.enrol.waiting.Load() >= s.gates.enrol.room {
 		return refuse(busy(s.gates.enrol.patience))

@@ -142,7 +142,7 @@ func document(w http.ResponseWriter, status int, jws string) {
 	_, _ = io.WriteString(w, jws)
 }
 
-// fail answers an error: a problem as it is, what isn't there as 404, all else as 500 and a line in the log.
+// fail answers an error: a problem as it is, what isn't there as 404, all else as 500 and a line in the log. r may be nil.
 func (m *Manager) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var p *api.Problem
 	switch {
@@ -152,9 +152,13 @@ func (m *Manager) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errNoRoot):
 		p = api.NewProblem(api.ProblemCodeConflict, err.Error())
 	case errors.Is(err, store.ErrClosed), errors.Is(err, context.Canceled):
-		p = ending()
+		p = m.ending()
 	default:
-		m.opt.Log.Error("request failed", "route", r.Pattern, "err", err)
+		route := ""
+		if r != nil {
+			route = r.Pattern
+		}
+		m.opt.Log.Error("request failed", "route", route, "err", err)
 		p = api.NewProblem(api.ProblemCodeInternal, "")
 	}
 	p.Write(w)

@@ -76,6 +76,7 @@ type Manager struct {
 	started   time.Time
 	ids       *idMaker
 	forwarder *forwarder
+	lot       *lot // takes held connections back; nil: they end with their answer
 }
 
 // Open opens or founds the Manager in opt.Dir.

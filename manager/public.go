@@ -26,7 +26,7 @@ func (s publicSurface) GetOpenAPI(w http.ResponseWriter, _ *http.Request, _ publ
 
 func (s publicSurface) GetHealth(w http.ResponseWriter, _ *http.Request, _ publicCaller) {
 	if s.hub.released() {
-		ending().Write(w)
+		s.ending().Write(w)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -108,7 +108,7 @@ func (s deviceSurface) ReportDevice(w http.ResponseWriter, r *http.Request, c de
 	s.seen.put(c.id, s.opt.Now(), &rep)
 	keys, _ := s.keys.signing()
 	out := api.ReportReply{KeysVersion: keys.Version, Actions: actions}
-	if conf := s.hub.config(c.group); conf != nil {
+	if conf, ok := s.hub.config(c.group); ok {
 		out.ConfigVersion = conf.Version
 	}
 	if c.reenroll {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -24,7 +25,10 @@ const (
 	endTime = 4 * time.Second
 	// idleTime is how long a connection is kept between two requests. A device's poll keeps its own; the one of its reports
 	// is cheaper made anew than held.
-	idleTime = 20 * time.Second
+	idleTime = 5 * time.Second
+	// garbage is what the heap may grow by before it is collected, in per cent: most of a Manager's heap is connections that
+	// wait, and half as much again beside them is enough.
+	garbage = 50
 )
 
 // ServeOptions are Options and where to listen.
@@ -39,6 +43,9 @@ type ServeOptions struct {
 // Serve runs a Manager until ctx ends, then answers held polls and ends within 5 s.
 func Serve(ctx context.Context, o ServeOptions) error {
 	o.defaults()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	var err error
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil { // the ready file names the key file to whoever reads it, wherever
 		return fmt.Errorf("data directory: %w", err)
@@ -146,6 +153,8 @@ func (m *Manager) serve(ctx context.Context, l net.Listener, conf *tls.Config, r
 		m.Run(background)
 	}()
 	srv := newServer(m.Handler(), m.opt.Log)
+	m.lot = newLot()
+	go func() { _ = srv.Serve(m.lot) }() // ends with the server
 	served := make(chan error, 1)
 	if conf != nil {
 		l = tls.NewListener(l, conf)
@@ -172,16 +181,30 @@ func (m *Manager) serve(ctx context.Context, l net.Listener, conf *tls.Config, r
 			m.opt.Log.Warn("close connections", "err", err)
 		}
 	}
+	m.awaitAnswers(end)
 	stop()
 	<-done
 	return nil
+}
+
+// awaitAnswers waits until those who were held have their answers; they are out of the server's sight.
+func (m *Manager) awaitAnswers(ctx context.Context) {
+	t := time.NewTicker(2 * time.Millisecond)
+	defer t.Stop()
+	for m.hub.held.Load() > 0 {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // newServer bounds everything that a client can draw out. Reads and writes of a request have deadlines of their own, since a
 // poll is held for long.
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
+		Handler: h, ReadHeaderTimeout: 20 * time.Second, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
