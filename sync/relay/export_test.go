@@ -293,6 +293,27 @@ func TestStopFinishesTheAttemptUnderWay(t *testing.T) {
 	}
 }
 
+// A receiver that takes its time is waited for, not asked twice.
+func TestSlowReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, spool.Options{})
+		w := newWire()
+		w.delay = 50 * time.Second
+		e := f.exporter(w, 0)
+		stop := run(t, e)
+		for i := range 100 {
+			f.send(t, hookSpan(i, "", ""))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(3 * time.Minute)
+		stop()
+		w.check(t, 100)
+		if st := e.Stats(); st.Attempts > 4 || st.Attempts != st.Batches {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 func TestKickEndsALongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, spool.Options{})
