@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -10,9 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/pinta-ai/pinta-agent/hook/event"
-	"github.com/pinta-ai/pinta-agent/hook/span"
 )
 
 // manyRules is a policy of n rules of the kinds that companies write.
@@ -45,13 +41,7 @@ func longCommand(size int) string {
 }
 
 func body(t testing.TB, tool string, input map[string]any, output any) []byte {
-	e, err := event.Parse([]byte(payload(t, tool, input, output)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := span.New(e, event.CLI, span.Model{}, time.Now())
-	s.Resource = span.Host{Owner: "dev", Name: "box"}.Resource()
-	return s.Question(8 << 20)
+	return question(t, payload(t, tool, input, output))
 }
 
 // percentiles times n whole judgements: span in, answer out.
@@ -184,7 +174,7 @@ func BenchmarkLoad1000(b *testing.B) {
 	}
 	e := NewEngine(Options{})
 	for b.Loop() {
-		if err := e.Load(json.RawMessage(raw), 1, "g"); err != nil {
+		if err := e.Load(raw, 1, "g"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -72,6 +72,14 @@ func loaded(t testing.TB, text string, opt Options) *Engine {
 	return e
 }
 
+// spanOf is the question that the hook sends for an event.
+func spanOf(e *event.Event, surface event.Surface, source string) []byte {
+	s := span.New(e, surface, span.Model{}, time.Now())
+	host := span.Host{Owner: "dev", Name: "box", Arch: "amd64", SDK: "1.0.0", Source: source}
+	host.Describe(s)
+	return s.Question(8 << 20)
+}
+
 // question is the body that the hook sends for a payload.
 func question(t testing.TB, payload string) []byte {
 	t.Helper()
@@ -79,9 +87,7 @@ func question(t testing.TB, payload string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := span.New(e, event.CLI, span.Model{}, time.Now())
-	s.Resource = span.Host{Owner: "dev", Name: "box", Arch: "amd64", SDK: "1.0.0", Source: "user"}.Resource()
-	return s.Question(4 << 20)
+	return spanOf(e, event.CLI, "user")
 }
 
 func ask(t testing.TB, e *Engine, payload string) map[string]any {

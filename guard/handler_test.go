@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/hook/event"
-	"github.com/pinta-ai/pinta-agent/hook/span"
 	"github.com/pinta-ai/pinta-agent/internal/local/serve"
 )
 
@@ -285,9 +284,7 @@ func TestTwins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := span.New(ev, event.CLI, span.Model{}, time.Now())
-		s.Resource = span.Host{Source: source}.Resource()
-		post(t, e, string(s.Question(1<<20)), nil, t.Context())
+		post(t, e, string(spanOf(ev, event.CLI, source)), nil, t.Context())
 	}
 	for _, source := range []string{"user", "machine", "user", "user", "machine", "machine", ""} {
 		run(source, "rm -rf /srv")

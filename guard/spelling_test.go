@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/hook/event"
-	"github.com/pinta-ai/pinta-agent/hook/span"
 )
 
 // TestSpellings is the differential test over real payloads: the same action
@@ -234,10 +233,8 @@ func verdict(t testing.TB, e *Engine, payload []byte, binding, source string, su
 	if !ev.Guarded() {
 		return "ALLOW  " // the hook doesn't ask
 	}
-	s := span.New(ev, surface, span.Model{}, time.Now())
-	s.Resource = span.Host{Owner: "dev", Name: "box", Source: source}.Resource()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, "/guard/evaluate", bytes.NewReader(s.Question(4<<20)))
+	r := httptest.NewRequest(http.MethodPost, "/guard/evaluate", bytes.NewReader(spanOf(ev, surface, source)))
 	r.Header.Set("X-Pinta-Guard-Budget-Ms", "8000")
 	e.Handler().ServeHTTP(w, r)
 	var a struct {

@@ -179,9 +179,8 @@ const MaxFindings = 4096
 // context it stops early with the context's error and what it has so far.
 func (s *Set) Scan(ctx context.Context, text string, sel Selection) ([]Finding, error) {
 	starts := make([][]int32, 0, 16) // by touched branch
-	type key struct{ detector, branch int }
-	index := map[key]int{}
-	var last key
+	index := map[use]int{}
+	var last use
 	lastAt := -1
 	keyword := map[int]bool{}
 	seen := 0
@@ -197,15 +196,14 @@ func (s *Set) Scan(ctx context.Context, text string, sel Selection) ([]Finding, 
 			keyword[u.detector] = true
 			return true
 		}
-		k := key{u.detector, u.branch}
-		if k != last || lastAt < 0 {
-			i, ok := index[k]
+		if u != last || lastAt < 0 {
+			i, ok := index[u]
 			if !ok {
 				i = len(starts)
-				index[k] = i
+				index[u] = i
 				starts = append(starts, nil)
 			}
-			last, lastAt = k, i
+			last, lastAt = u, i
 		}
 		starts[lastAt] = append(starts[lastAt], int32(at))
 		return true
