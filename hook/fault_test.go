@@ -245,7 +245,7 @@ func (failSource) Read([]byte, time.Duration) (int, error) { return 0, errors.Ne
 // TestYield: the user's run leaves the event to the machine's entry only when
 // that is in force for this very client.
 func TestYield(t *testing.T) {
-	const policy = `{"version":1,"x-pinta":{"owner":"pinta-agent"},"hooks":{"PreToolUse":[{"type":"command","exec":"/bin/sh","args":["-c","x"],"env":{"PINTA_COPILOT_EVENT":"PreToolUse","PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15}]}}`
+	const policy = `{"version":1,"hooks":{"PreToolUse":[{"type":"command","exec":"/bin/sh","args":["-c","x"],"env":{"PINTA_COPILOT_EVENT":"PreToolUse","PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15,"x-pinta":{"owner":"pinta-agent"}}]}}`
 	base := map[string]string{"PINTA_COPILOT_SOURCE": "user", "PINTA_COPILOT_EVENT": "PreToolUse", "COPILOT_CLI_BINARY_VERSION": "1.0.102"}
 	for _, c := range []struct {
 		name    string
@@ -271,6 +271,7 @@ func TestYield(t *testing.T) {
 		{name: "editor transcript", stdin: `{"hook_event_name":"PreToolUse","tool_name":"bash","transcript_path":"/u/workspaceStorage/x/t.jsonl"}`},
 		{name: "no policy", policy: "-"},
 		{name: "policy of others", policy: strings.Replace(policy, "pinta-agent", "somebody", 1)},
+		{name: "policy that the host skips", policy: strings.Replace(policy, `"version":1`, `"version":1,"x-pinta":{"owner":"pinta-agent"}`, 1)},
 		{name: "policy disabled", policy: strings.Replace(policy, `"version":1`, `"version":1,"disableAllHooks":true`, 1)},
 		{name: "policy of version 2", policy: strings.Replace(policy, `"version":1`, `"version":2`, 1)},
 		{name: "policy entry for users", policy: strings.Replace(policy, `"machine"`, `"user"`, 1)},

@@ -12,7 +12,7 @@ import (
 // maxPolicy is the size of the largest machine policy file that is read.
 const maxPolicy = 1 << 20
 
-// policyOwner is the mark of the installer in files that are ours.
+// policyOwner is the mark of the installer in entries that are ours.
 const policyOwner = "pinta-agent"
 
 // firstPolicy is the first version of the Copilot CLI known to honour policy
@@ -56,20 +56,30 @@ func inForce(data []byte, binding string) bool {
 	if binding == "" || !rawjson.Depth(data, 64) || !rawjson.Valid(data) {
 		return false
 	}
-	if v := member(data, "version"); v != nil && string(v) != "1" {
+	top, err := rawjson.Members(data)
+	if err != nil {
 		return false
 	}
-	if owner, _ := rawjson.Unquote(member(member(data, "x-pinta"), "owner")); owner != policyOwner || string(member(data, "disableAllHooks")) == "true" {
-		return false
+	for _, m := range top {
+		switch m.Key {
+		case "version":
+			if string(m.Value) != "1" {
+				return false
+			}
+		case "hooks":
+		default: // the host skips a policy file with a key that it doesn't know
+			return false
+		}
 	}
 	entries, err := rawjson.Elements(member(member(data, "hooks"), binding))
 	if err != nil {
 		return false
 	}
 	for _, entry := range entries {
+		owner, _ := rawjson.Unquote(member(member(entry, "x-pinta"), "owner"))
 		source, _ := rawjson.Unquote(member(member(entry, "env"), config.Source))
 		kind, _ := rawjson.Unquote(member(entry, "type"))
-		if source == "machine" && kind == "command" && runnable(entry) {
+		if owner == policyOwner && source == "machine" && kind == "command" && runnable(entry) {
 			return true
 		}
 	}

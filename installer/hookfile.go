@@ -34,9 +34,12 @@ type Entry struct {
 	Args       []string          `json:"args,omitempty"`
 	Env        map[string]string `json:"env"`
 	TimeoutSec int               `json:"timeoutSec"`
+	Mark       *mark             `json:"x-pinta,omitempty"` // in policy files only
 }
 
-// mark is the x-pinta object, by which we know our own file.
+// mark is the x-pinta object, by which we know our own file. It stands at the
+// top of a user's file. The CLI skips a policy file with a top-level key that
+// it doesn't know, so there every entry carries it.
 type mark struct {
 	Owner        string `json:"owner"`
 	AgentVersion string `json:"agentVersion"`
@@ -68,10 +71,11 @@ func (r registration) userFile() ([]byte, error) {
 // runs /bin/sh itself, the fewest parts that a terminal could have changed
 // (installer.md 2). Windows has no /bin/sh.
 func (r registration) policyFile(windows bool) ([]byte, error) {
+	own := &mark{owner, r.Version, schema}
 	if windows {
-		return r.render(Entry{PowerShell: PowerShell(r.Hook)})
+		return r.render(Entry{PowerShell: PowerShell(r.Hook), Mark: own})
 	}
-	return r.render(Entry{Exec: "/bin/sh", Args: []string{"-c", POSIX(r.Hook)}})
+	return r.render(Entry{Exec: "/bin/sh", Args: []string{"-c", POSIX(r.Hook)}, Mark: own})
 }
 
 // render is deterministic: no times, counters or host facts, so that a repair
@@ -92,8 +96,10 @@ func (r registration) render(e Entry) ([]byte, error) {
 	if err := put("", "version", 1); err != nil {
 		return nil, err
 	}
-	if err := put(",", "x-pinta", mark{owner, r.Version, schema}); err != nil {
-		return nil, err
+	if e.Mark == nil {
+		if err := put(",", "x-pinta", mark{owner, r.Version, schema}); err != nil {
+			return nil, err
+		}
 	}
 	b.WriteString(`,"hooks":`)
 	sep := "{"
@@ -161,10 +167,27 @@ func originOf(content, want []byte) Origin {
 	if json.Unmarshal(content, &f) != nil {
 		return Foreign
 	}
+	marks := []*mark{f.Mark}
+	for _, raw := range f.Hooks {
+		var entries []struct {
+			Mark *mark `json:"x-pinta"`
+		}
+		if json.Unmarshal(raw, &entries) == nil {
+			for _, e := range entries {
+				marks = append(marks, e.Mark)
+			}
+		}
+	}
+	highest := -1
+	for _, m := range marks {
+		if m != nil && m.Owner == owner {
+			highest = max(highest, m.Schema, 0)
+		}
+	}
 	switch {
-	case f.Mark != nil && f.Mark.Owner == owner && f.Mark.Schema > schema:
+	case highest > schema:
 		return OursNewer
-	case f.Mark != nil && f.Mark.Owner == owner:
+	case highest >= 0:
 		return Ours
 	}
 	for _, c := range commandsIn(content) {

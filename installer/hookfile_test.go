@@ -102,6 +102,28 @@ func TestHookFileRules(t *testing.T) {
 	}
 }
 
+// TestPolicyFileRules: the CLI skips a policy file with any top-level key but
+// these, and with it the guard of the whole machine.
+func TestPolicyFileRules(t *testing.T) {
+	for _, windows := range []bool{false, true} {
+		data, err := managed().policyFile(windows)
+		must(t, err)
+		var f map[string]json.RawMessage
+		must(t, json.Unmarshal(data, &f))
+		for key := range f {
+			if key != "version" && key != "hooks" {
+				t.Errorf("windows %v: top-level key %q", windows, key)
+			}
+		}
+		newer := strings.ReplaceAll(string(data), `"schema": 1`, `"schema": 2`)
+		for content, want := range map[string]Origin{string(data): Ours, newer: OursNewer, strings.ReplaceAll(string(data), owner, "rival"): Foreign} {
+			if got := originOf([]byte(content), nil); got != want {
+				t.Errorf("windows %v: origin %s, want %s of\n%s", windows, got, want, content[:400])
+			}
+		}
+	}
+}
+
 // TestUnmanagedEntryHoldsNoSettings: without a Manager the user's own env file
 // decides.
 func TestUnmanagedEntryHoldsNoSettings(t *testing.T) {
