@@ -10,24 +10,18 @@ import (
 	"github.com/pinta-ai/pinta-agent/hook/verdict"
 )
 
-// guardAttrs says on the span what the guard decided (hook.md 6).
-func guardAttrs(v *verdict.Verdict, rtt time.Duration, kind event.Kind, m *redact.Masker) []span.Attr {
-	out := make([]span.Attr, 0, 8)
-	put := func(key, value string) {
-		if value != "" {
-			out = append(out, span.Str(key, value))
-		}
-	}
-	put("pinta.guard.decision", strings.ToLower(string(v.Decision)))
+// sayVerdict says on the span what the guard decided (hook.md 6).
+func sayVerdict(s *span.Span, v *verdict.Verdict, rtt time.Duration, kind event.Kind, m *redact.Masker) {
+	s.Say("pinta.guard.decision", strings.ToLower(string(v.Decision)))
 	if d, ok := span.ValueOf([]byte(v.Duration)); ok {
-		out = append(out, span.Attr{Key: "pinta.guard.duration_ms", Value: d})
+		s.SayValue("pinta.guard.duration_ms", d)
 	}
-	put("pinta.guard.matched_rule", verdict.Tidy(m.Text(v.Reason)))
-	put("pinta.guard.fail_open_reason", v.FailOpen)
-	put("pinta.guard.evaluation_id", verdict.Tidy(m.Text(v.EvaluationID)))
-	out = append(out, span.Num("pinta.client.rtt_ms", rtt.Milliseconds()), span.Str("pinta.client.op", "guard"))
+	s.Say("pinta.guard.matched_rule", verdict.Tidy(m.Text(v.Reason)))
+	s.Say("pinta.guard.fail_open_reason", v.FailOpen)
+	s.Say("pinta.guard.evaluation_id", verdict.Tidy(m.Text(v.EvaluationID)))
+	s.SayValue("pinta.client.rtt_ms", span.IntValue(rtt.Milliseconds()))
+	s.Say("pinta.client.op", "guard")
 	if kind == event.PostToolUse {
-		put("pinta.guard.target", "tool_output")
+		s.Say("pinta.guard.target", "tool_output")
 	}
-	return out
 }

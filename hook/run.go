@@ -129,12 +129,13 @@ func (r *run) describe(e *event.Event) *span.Span {
 	r.fromDisk(func() { m = model.Lookup(e, r.surface, r.env.CopilotHome(), now) })
 	s := span.New(e, r.surface, span.Model(m), now)
 	s.Trace = id
-	s.Resource = r.host(e).Resource()
+	r.sayHost(s, e)
 	return s
 }
 
-func (r *run) host(e *event.Event) span.Host {
-	h := span.Host{
+// sayHost describes host and process; nothing in it can fail.
+func (r *run) sayHost(s *span.Span, e *event.Event) {
+	h := &span.Host{
 		Version: span.HostVersion(e, r.env.Get),
 		PID:     os.Getpid(),
 		Arch:    runtime.GOARCH,
@@ -150,7 +151,7 @@ func (r *run) host(e *event.Event) span.Host {
 	if h.Owner == "" {
 		h.Owner = strconv.Itoa(os.Getuid())
 	}
-	return h
+	h.Describe(s)
 }
 
 // ask puts the guard question. A socket or pipe leads to the agent on this
@@ -211,7 +212,7 @@ func (r *run) deny(e *event.Event, v *verdict.Verdict, m *redact.Masker) {
 func (r *run) finish(e *event.Event, s *span.Span, v *verdict.Verdict, rtt time.Duration, m *redact.Masker) []byte {
 	s.Redact(m)
 	if v != nil {
-		s.Attrs = append(s.Attrs, guardAttrs(v, rtt, e.Kind, m)...)
+		sayVerdict(s, v, rtt, e.Kind, m)
 	}
 	s.Fit()
 	return s.Append(nil)

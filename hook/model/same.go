@@ -7,10 +7,22 @@ import (
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
 )
 
-// claude maps the names that PascalCase registrations see to the runtime's own, where they differ by more than case and
-// underscores (host.md).
-var claude = map[string]string{
-	"Read": "view", "Write": "create", "Agent": "task", "AskUserQuestion": "ask_user", "TodoWrite": "update_todo",
+// claude maps a name that PascalCase registrations see to the runtime's own, where they differ by more than case and
+// underscores (host.md). No map: its making would cost every run three page faults.
+func claude(event string) string {
+	switch event {
+	case "Read":
+		return "view"
+	case "Write":
+		return "create"
+	case "Agent":
+		return "task"
+	case "AskUserQuestion":
+		return "ask_user"
+	case "TodoWrite":
+		return "update_todo"
+	}
+	return ""
 }
 
 // sameTool compares the runtime's name of a tool with the event's.
@@ -18,7 +30,7 @@ func sameTool(runtime, event string) bool {
 	if runtime == event && runtime != "" {
 		return true
 	}
-	if claude[event] == runtime && runtime != "" || event == "Bash" && runtime == "powershell" {
+	if claude(event) == runtime && runtime != "" || event == "Bash" && runtime == "powershell" {
 		return true
 	}
 	// Bash, Edit, Grep, Glob, WebFetch, WebSearch

@@ -9,8 +9,6 @@ import (
 	"github.com/pinta-ai/pinta-agent/internal/local"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // route is how a request line has to be written for the way it takes.
 type route struct {
 	prefix string // "http://host:port" when a proxy reads the request

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func throughProxy(conn net.Conn, t, proxy target, env Env) (net.Conn, route, err
 		return conn, route{}, err
 	}
 	if h.status != 200 {
-		return conn, route{}, errors.New("the proxy refused the connection: status " + itoa(h.status))
+		return conn, route{}, errors.New("the proxy refused the connection: status " + strconv.Itoa(h.status))
 	}
 	if len(r.buf) > 0 {
 		return conn, route{}, errHTTP // TLS servers don't speak first

@@ -7,6 +7,7 @@ package post
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/internal/local"
@@ -65,18 +66,8 @@ func do(req Request, env Env, deadline time.Time) (a Answer, err error) {
 	}
 	defer func() { _ = conn.Close() }()
 
-	extra := [...]Header{{"connection", "close"}, {"content-length", itoa(len(req.Body))}, {"authorization", "Basic " + t.auth}, {"proxy-authorization", "Basic " + via.auth}}
-	headers := append(make([]Header, 0, len(req.Headers)+len(extra)), req.Headers...)
-	headers = append(headers, extra[:2]...)
-	if t.auth != "" && !has(req.Headers, "authorization") {
-		headers = append(headers, extra[2])
-	}
-	if via.auth != "" {
-		headers = append(headers, extra[3])
-	}
+	out := appendHead(make([]byte, 0, 1<<10+min(len(req.Body), maxJoined)), &req, &t, &via)
 	small := len(req.Body) <= maxJoined
-	out := make([]byte, 0, 1<<10+min(len(req.Body), maxJoined))
-	out = appendRequest(out, "POST", via.prefix+t.path, t.authority(), headers)
 	if small {
 		out = append(out, req.Body...)
 	}
@@ -101,6 +92,20 @@ func do(req Request, env Env, deadline time.Time) (a Answer, err error) {
 	a.Status = h.status
 	a.Body, a.Cut, err = r.body(h, req.Limit)
 	return a, err
+}
+
+// appendHead writes request line and headers.
+func appendHead(dst []byte, req *Request, t *target, via *route) []byte {
+	headers := make([]Header, 0, len(req.Headers)+4)
+	headers = append(headers, req.Headers...)
+	headers = append(headers, Header{"connection", "close"}, Header{"content-length", strconv.Itoa(len(req.Body))})
+	if t.auth != "" && !has(req.Headers, "authorization") {
+		headers = append(headers, Header{"authorization", "Basic " + t.auth})
+	}
+	if via.auth != "" {
+		headers = append(headers, Header{"proxy-authorization", "Basic " + via.auth})
+	}
+	return appendRequest(dst, "POST", via.prefix+t.path, t.authority(), headers)
 }
 
 // maxJoined is up to which size a body is copied behind its head for one

@@ -26,7 +26,8 @@ type Member struct {
 // Members lists the members of an object, one level deep, in order and with repeated keys kept: for them the last one
 // counts (hook.md 2), which is the caller's to apply. Anything but one whole object is an error.
 func Members(obj []byte) ([]Member, error) {
-	var out []Member
+	// Room for a usual event at once: each step of growth would touch new pages.
+	out := make([]Member, 0, 16)
 	err := items(obj, '{', func(key, value []byte) {
 		name, _ := Unquote(key)
 		out = append(out, Member{name, key, value})

@@ -25,40 +25,58 @@ func New(e *event.Event, surface event.Surface, m Model, now time.Time) *Span {
 		name = "unknown"
 	}
 	s := &Span{Name: Name(e.Name), ID: NewID(), Time: now, Attrs: make([]Attr, 0, len(e.Members)+16)}
-	s.Attrs = append(s.Attrs, Str("ingest.type", "copilot"), Str(prefix+"hook", name), Str(prefix+"surface", string(surface)))
+	s.add("ingest.type", Value{String, "copilot"}, "")
+	s.add(prefix+"hook", Value{String, name}, "")
+	s.add(prefix+"surface", Value{String, string(surface)}, "")
 	keys := newKeys(m)
 	placed, sourced := m.Name == "", m.Name == ""
 	for i := range e.Members {
-		key := e.Members[i].Key
-		switch {
+		switch key := e.Members[i].Key; {
 		case event.IsDiscriminator(key):
-			continue
 		case key == "model":
 			if m.Name != "" {
-				s.Attrs = append(s.Attrs, Attr{Key: prefix + key, Value: Value{String, m.Name}, From: key})
+				s.add(prefix+key, Value{String, m.Name}, key)
 				placed = true
 			}
-			continue
 		case key == "model_source" && m.Name != "":
-			s.Attrs = append(s.Attrs, Attr{Key: prefix + key, Value: Value{String, m.Source}, From: key})
+			s.add(prefix+key, Value{String, m.Source}, key)
 			sourced = true
-			continue
-		}
-		if v, ok := ValueOf(e.Members[i].Value); ok {
-			s.Attrs = append(s.Attrs, Attr{Key: keys.take(key), Value: v, From: key})
+		default:
+			if v, ok := ValueOf(e.Members[i].Value); ok {
+				s.add(keys.take(key), v, key)
+			}
 		}
 	}
 	if !placed {
-		s.Attrs = append(s.Attrs, Attr{Key: prefix + "model", Value: Value{String, m.Name}, From: "model"})
+		s.add(prefix+"model", Value{String, m.Name}, "model")
 	}
 	if !sourced {
-		s.Attrs = append(s.Attrs, Attr{Key: prefix + "model_source", Value: Value{String, m.Source}, From: "model_source"})
+		s.add(prefix+"model_source", Value{String, m.Source}, "model_source")
 	}
 	if m.Displaced != "" {
-		s.Attrs = append(s.Attrs, Attr{Key: prefix + "model_original_source", Value: Value{String, m.Displaced}, From: "model_source"})
+		s.add(prefix+"model_original_source", Value{String, m.Displaced}, "model_source")
 	}
 	return s
 }
+
+// add appends an attribute. It stays a call: inlined, each would have a
+// temporary of its own in the caller's frame, and a stack that grows costs a
+// run ten page faults.
+//
+//go:noinline
+func (s *Span) add(key string, v Value, from string) {
+	s.Attrs = append(s.Attrs, Attr{Key: key, Value: v, From: from})
+}
+
+// Say appends what the hook itself says on the span; nothing is not said.
+func (s *Span) Say(key, text string) {
+	if text != "" {
+		s.add(key, Value{String, text}, "")
+	}
+}
+
+// SayValue is Say for any kind of value.
+func (s *Span) SayValue(key string, v Value) { s.add(key, v, "") }
 
 // keys hands out attribute keys, each once.
 type keys map[string]struct{}
@@ -130,25 +148,25 @@ type Host struct {
 	SDK     string // our own version
 }
 
-// Resource returns the resource's attributes.
-func (h Host) Resource() []Attr {
-	out := make([]Attr, 0, 10)
-	out = append(out, Str("service.name", "copilot"))
-	if h.Version != "" {
-		out = append(out, Str("service.version", h.Version))
-	}
-	out = append(out,
-		Str("telemetry.sdk.name", ScopeName), Str("telemetry.sdk.language", "go"), Str("telemetry.sdk.version", h.SDK),
-		Num("process.pid", int64(h.PID)), Str("process.owner", h.Owner), Str("host.name", h.Name), Str("host.arch", arch(h.Arch)))
-	if h.Source != "" {
-		out = append(out, Str("pinta.hook.source", h.Source))
-	}
-	for i := range out {
-		if v := &out[i].Value; len(v.Text) > maxResource {
+// Describe sets the resource of s.
+func (h *Host) Describe(s *Span) {
+	r := &Span{Attrs: make([]Attr, 0, 10)}
+	r.Say("service.name", "copilot")
+	r.Say("service.version", h.Version)
+	r.Say("telemetry.sdk.name", ScopeName)
+	r.Say("telemetry.sdk.language", "go")
+	r.Say("telemetry.sdk.version", h.SDK)
+	r.SayValue("process.pid", IntValue(int64(h.PID)))
+	r.Say("process.owner", h.Owner)
+	r.Say("host.name", h.Name)
+	r.Say("host.arch", arch(h.Arch))
+	r.Say("pinta.hook.source", h.Source)
+	for i := range r.Attrs {
+		if v := &r.Attrs[i].Value; len(v.Text) > maxResource {
 			v.Text = cutRunes(v.Text, maxResource)
 		}
 	}
-	return out
+	s.Resource = r.Attrs
 }
 
 // maxResource keeps the resource so small that a span of MaxSpan fits a POST.

@@ -47,11 +47,8 @@ type Attr struct {
 	orig int
 }
 
-// Str and Num make fixed attributes.
-func Str(key, value string) Attr { return Attr{Key: key, Value: Value{String, value}} }
-func Num(key string, value int64) Attr {
-	return Attr{Key: key, Value: Value{Int, strconv.FormatInt(value, 10)}}
-}
+// IntValue makes a value of an integer.
+func IntValue(n int64) Value { return Value{Int, strconv.FormatInt(n, 10)} }
 
 // Span is one event on its way to guard and collector.
 type Span struct {

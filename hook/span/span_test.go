@@ -31,7 +31,7 @@ func parse(t testing.TB, payload string) *event.Event {
 func build(t testing.TB, payload string) *Span {
 	s := New(parse(t, payload), event.CLI, Model{}, time.Unix(1700000000, 1))
 	s.Trace[15] = 1
-	s.Resource = Host{PID: 7, Owner: "dev", Name: "h", Arch: "amd64", SDK: "1.2.3"}.Resource()
+	(&Host{PID: 7, Owner: "dev", Name: "h", Arch: "amd64", SDK: "1.2.3"}).Describe(s)
 	return s
 }
 
@@ -214,7 +214,7 @@ func TestFit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := build(t, payload)
 			s.Redact(redact.NewMasker(nil))
-			s.Attrs = append(s.Attrs, Str("pinta.guard.decision", "deny"))
+			s.Say("pinta.guard.decision", "deny")
 			s.Fit()
 			if n := len(s.appendSpan(nil)); n > MaxSpan {
 				t.Errorf("span of %d bytes", n)

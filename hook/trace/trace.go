@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
 )
@@ -23,7 +21,7 @@ const (
 // turn is a session's current trace, as the store holds it.
 type turn struct {
 	session string
-	id      ulid.ULID
+	id      ulid
 }
 
 // ID returns the trace id of a session's turn: a new one if newTurn, else the one in the store in dir, else a new one.
@@ -98,8 +96,8 @@ func parse(data []byte) []turn {
 		if !ok || m.Key == "" {
 			continue
 		}
-		id, err := ulid.ParseStrict(s)
-		if err != nil || id == ulid.Zero { // OTLP has no all-zero trace id
+		id, ok := parseULID(s)
+		if !ok || id == (ulid{}) { // OTLP has no all-zero trace id
 			continue
 		}
 		if i := find(turns, m.Key); i >= 0 {
@@ -132,10 +130,12 @@ func find(turns []turn, session string) int {
 }
 
 // fresh makes a ULID: 48 bits of the clock, held to what they can say, and 80 random bits.
-func fresh(now time.Time) ulid.ULID {
-	var id ulid.ULID
-	// SetTime fails only for what the bounds exclude.
-	_ = id.SetTime(uint64(min(max(now.UnixMilli(), 0), int64(ulid.MaxTime()))))
+func fresh(now time.Time) ulid {
+	var id ulid
+	ms := uint64(min(max(now.UnixMilli(), 0), 1<<48-1))
+	for i := range 6 {
+		id[i] = byte(ms >> (8 * (5 - i)))
+	}
 	a, b := rand.Uint64(), rand.Uint64()
 	for i := range 8 {
 		id[6+i] = byte(a >> (8 * i))

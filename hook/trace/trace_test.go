@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
 	"github.com/pinta-ai/pinta-agent/internal/safefile/faults"
 )
@@ -134,7 +132,7 @@ func TestDamagedStores(t *testing.T) {
 			dir := t.TempDir()
 			os.WriteFile(filepath.Join(dir, "trace.json"), []byte(c.text), 0o600)
 			got := id(t, dir, "s", false)
-			if kept := ulid.ULID(got).String() == strings.Trim(good, `"`); kept != c.kept {
+			if kept := ulid(got).String() == strings.Trim(good, `"`); kept != c.kept {
 				t.Fatalf("kept %v", kept)
 			}
 			if id(t, dir, "s", false) != got {
