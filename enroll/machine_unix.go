@@ -14,7 +14,7 @@ func inode(path string) uint64 {
 		return 0
 	}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Ino)
+		return st.Ino
 	}
 	return 0
 }

@@ -2,7 +2,6 @@ package device
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -239,8 +238,7 @@ func kid(jws string) string {
 func known(jws string, keys api.Keys) bool { return keys[kid(jws)] != nil }
 
 func signer(jws string, keys api.Keys) api.Key {
-	var pub ed25519.PublicKey = keys[kid(jws)]
-	return api.JWK(pub)
+	return api.JWK(keys[kid(jws)])
 }
 
 // judge says whether a config with a good signature may be applied, and the id
