@@ -3,8 +3,6 @@ package installer
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os/user"
 	"slices"
 	"sync"
@@ -113,10 +111,9 @@ func machineFindings(h Host, d Desired) []Finding {
 		out = append(out, Finding{ID: id, Severity: sev, Object: "machine", Path: path, Detail: detail, Remedy: remedy})
 	}
 	l := d.Layout
-	if d.Hooks.Machine && l.PolicyDir != "" {
-		if err := safefile.CheckDirBelow(l.Root, l.PolicyDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			add("policy-folder.untrusted", Error, l.PolicyDir, "Copilot ignores policy hooks here: "+err.Error(), "make the folder root's and writable by nobody else")
-		}
+	if d.Hooks.Machine && l.PolicyDir != "" && untrusted(l) {
+		add("policy-folder.untrusted", Error, l.PolicyDir, "somebody else may change the folder of machine policies, so Copilot ignores what is in it",
+			"make it and the folders above the administrator's, and writable by nobody else")
 	}
 	for _, path := range managedSettings(l) {
 		data, err := safefile.ReadFile(path, maxSettings)

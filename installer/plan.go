@@ -194,13 +194,13 @@ func (m *machine) install() {
 	data, err := m.image(m.e)
 	bin := m.item(HookBinary, d.Layout.HookBinary, 0o755)
 	bin.Data = data
-	policy := m.policy()
+	policies := m.policies()
 	m.moved()
 	if len(data) > 0 {
 		m.journal.SHA256, m.journal.Version = sumOf(data), d.Version
 	}
 	m.journal.Hook = d.Layout.HookBinary
-	for _, it := range []Item{bin, policy} {
+	for _, it := range append(policies, bin) {
 		note(m.e.sys, it, m.journal.Before[""])
 	}
 	homes := m.lookAtHomes()
@@ -223,8 +223,8 @@ func (m *machine) install() {
 			return
 		}
 	}
-	if policy.Path != "" {
-		m.converge(policy)
+	for _, it := range policies {
+		m.converge(it)
 	}
 	m.changeHomes(homes)
 }
@@ -317,21 +317,39 @@ func (m *machine) writeJournal() {
 	m.converge(it)
 }
 
-// policy is the machine's drop-in; an empty path where there is none.
-func (m *machine) policy() Item {
-	it := m.item(PolicyFile, m.d.Layout.PolicyFile(), 0o644)
-	it.Hook = m.d.Layout.HookBinary
-	if !m.d.Hooks.Machine || m.d.Uninstall != nil {
-		it.Gone = true
-		return it
+// policies are the machine's registration in its place, and none in another:
+// two would judge every call twice. Empty in user mode.
+func (m *machine) policies() []Item {
+	var out []Item
+	for i, path := range m.policyPaths() {
+		if path == "" {
+			continue
+		}
+		it := m.item(PolicyFile, path, 0o644)
+		it.Hook = m.d.Layout.HookBinary
+		if it.Gone = i > 0 || !m.d.Hooks.Machine || m.d.Uninstall != nil; !it.Gone {
+			var err error
+			if it.Data, err = m.d.registration("machine").policyFile(runtime.GOOS == "windows"); err != nil {
+				m.out.Skipped = append(m.out.Skipped, Skip{Home: path, Reason: err.Error()})
+				continue
+			}
+		}
+		out = append(out, it)
 	}
-	data, err := m.d.registration("machine").policyFile(runtime.GOOS == "windows")
-	if err != nil {
-		it.Path = ""
-		m.out.Skipped = append(m.out.Skipped, Skip{Home: m.d.Layout.PolicyFile(), Reason: err.Error()})
+	return out
+}
+
+// untrusted says that somebody else controls the folder of machine policies,
+// or the one that it would be made in.
+func untrusted(l settings.Layout) bool {
+	dir := l.PolicyDir
+	for {
+		err := safefile.CheckDirBelow(l.Root, dir)
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return err != nil
+		}
+		dir = filepath.Dir(dir)
 	}
-	it.Data = data
-	return it
 }
 
 // parallelHomes is how many homes are worked in at a time: enough that one

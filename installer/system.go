@@ -88,7 +88,9 @@ type real struct {
 
 // Machine is the machine's own paths. With root not empty (--root) nothing
 // outside of it is touched, and what is above isn't judged.
-func Machine(root string) System { return real{machine: true, anchor: root, uid: os.Geteuid()} }
+func Machine(root string) System {
+	return asMachine(real{machine: true, anchor: root, uid: os.Geteuid()}, root)
+}
 
 // Home is the home folder of the account that this process runs as; uid is
 // that account's number, or -1 where there are none.

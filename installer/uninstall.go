@@ -12,7 +12,7 @@ import (
 // binary, state last. What a running session still holds exits 0 by its
 // launcher. A second run finds nothing to do.
 func (m *machine) uninstall() {
-	if p := m.policy(); p.Path != "" {
+	for _, p := range m.policies() {
 		m.converge(p)
 	}
 	m.changeHomes(m.lookAtHomes())

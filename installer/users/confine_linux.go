@@ -2,6 +2,7 @@ package users
 
 import (
 	"os"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,10 +20,23 @@ func runningImage() (string, error) {
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
 // confine sets no_new_privs for every thread of the worker: nothing that it
-// starts can gain rights, by set-user-ID programs either.
+// starts can gain rights, by set-user-ID programs either. A program built with
+// cgo can't reach all its threads, so it starts itself anew from one that has
+// the mark, which lasts.
 func confine() error {
+	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err == nil && on == 1 {
+		return nil
+	}
 	if _, _, e := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); e == 0 {
 		return nil
 	}
-	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) // built with cgo: the thread that starts others
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	self, err := runningImage()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(self, os.Args, os.Environ())
 }

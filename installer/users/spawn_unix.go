@@ -27,6 +27,8 @@ func (s Spawner) start(ctx context.Context, a Account) (*process, error) {
 		if program, err = runningImage(); err != nil {
 			return nil, err
 		}
+	}
+	if args == nil {
 		args = []string{"worker"}
 	}
 	cmd := exec.Command(program, args...)

@@ -24,6 +24,8 @@ func (s Spawner) start(_ context.Context, a Account) (*process, error) {
 		if program, err = os.Executable(); err != nil {
 			return nil, err
 		}
+	}
+	if args == nil {
 		args = []string{"worker"}
 	}
 	dir, err := windows.GetSystemWindowsDirectory()

@@ -71,8 +71,8 @@ type failure struct {
 
 // Spawner starts workers.
 type Spawner struct {
-	// Program and Args start this very program's worker command. The zero
-	// value is the running image with the argument "worker".
+	// Program and Args start a worker: by default the running image with the
+	// argument "worker".
 	Program string
 	Args    []string
 	// Limit overrides RunLimit.

@@ -15,7 +15,7 @@ import (
 
 // TestMain lets the test binary be a worker that does what its request says.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "worker" {
+	if len(os.Args) >= 2 && os.Args[1] == "worker" {
 		os.Exit(Serve(os.Stdin, os.Stdout, func(ctx context.Context, request []byte, emit func(any) error) (any, error) {
 			var what string
 			json.Unmarshal(request, &what)
@@ -93,6 +93,14 @@ func TestWorkerIsConfined(t *testing.T) {
 	}
 	if len(got.Args) != 2 || got.Wd != "/" {
 		t.Errorf("args %q, working directory %q", got.Args, got.Wd)
+	}
+}
+
+// TestWorkerArguments: a command may have workers of several kinds.
+func TestWorkerArguments(t *testing.T) {
+	line, err := Spawner{Args: []string{"worker", "drain"}}.Run(t.Context(), other(t), "status")
+	if err != nil || !strings.Contains(string(line), `"worker","drain"`) {
+		t.Errorf("%s, %v", line, err)
 	}
 }
 
