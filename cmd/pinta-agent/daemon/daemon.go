@@ -133,6 +133,7 @@ func (d *Daemon) open() (err error) {
 		}
 	}
 	d.client = enroll.NewClient(d.state, d.settings.Network(), d.o.Log)
+	d.client.Base = d.settings.Text(settings.KeyManagerURL)
 	d.totals = loadTotals(d.state)
 	return nil
 }
