@@ -55,12 +55,24 @@ func ParsePolicy(paths ...string) (*Authored, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ParseFiles(files...)
+}
+
+// File is a policy file, or one of cases if its name ends in .test.yaml.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// ParseFiles is ParsePolicy for files that were read already, in their order.
+// Only a case's eventFile is read from disk.
+func ParseFiles(files ...File) (*Authored, error) {
 	a := &Authored{where: map[string]string{}}
 	set := map[string]string{}
 	var problems []error
 	for _, f := range files {
-		if strings.HasSuffix(f.name, ".test.yaml") || strings.HasSuffix(f.name, ".test.yml") {
-			list, err := parseFixtures(f.name, f.data)
+		if strings.HasSuffix(f.Name, ".test.yaml") || strings.HasSuffix(f.Name, ".test.yml") {
+			list, err := parseFixtures(f.Name, f.Data)
 			if err != nil {
 				problems = append(problems, err)
 			}
@@ -107,18 +119,13 @@ func (a *Authored) locate(err error) error {
 	return errors.Join(list...)
 }
 
-type policyFile struct {
-	name string
-	data []byte
-}
-
-func policyFiles(paths []string) (files []policyFile, err error) {
+func policyFiles(paths []string) (files []File, err error) {
 	if len(paths) == 0 {
 		return nil, errors.New("no policy given; name a YAML file or a folder of them")
 	}
 	for _, p := range paths {
 		if part, ok := strings.CutPrefix(p, "builtin"); ok && (part == "" || part[0] == ':') {
-			list, err := builtinFiles(strings.TrimPrefix(part, ":"))
+			list, err := BuiltinFiles(strings.TrimPrefix(part, ":"))
 			if err != nil {
 				return nil, err
 			}
@@ -151,7 +158,7 @@ func policyFiles(paths []string) (files []policyFile, err error) {
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, policyFile{n, data})
+			files = append(files, File{n, data})
 		}
 	}
 	return files, nil
@@ -174,20 +181,20 @@ func readBounded(name string) ([]byte, error) {
 }
 
 // parse adds one file. set remembers where each top-level setting was made.
-func (a *Authored) parse(f policyFile, set map[string]string) (problems []error) {
+func (a *Authored) parse(f File, set map[string]string) (problems []error) {
 	root, err := yamlRoot(f)
 	if err != nil || root == nil {
 		return []error{err}
 	}
 	at := func(n *yaml.Node, format string, args ...any) {
-		problems = append(problems, fmt.Errorf("%s:%d: %s", f.name, n.Line, fmt.Sprintf(format, args...)))
+		problems = append(problems, fmt.Errorf("%s:%d: %s", f.Name, n.Line, fmt.Sprintf(format, args...)))
 	}
 	eachKey(root, at, func(key string, k, v *yaml.Node) {
 		if first, twice := set[key]; twice && key != "rules" {
 			at(k, "%s is already set at %s", key, first)
 			return
 		}
-		set[key] = f.name + ":" + strconv.Itoa(k.Line)
+		set[key] = f.Name + ":" + strconv.Itoa(k.Line)
 		switch key {
 		case "mode":
 			a.Mode = oneOf(v, at, key, "off", "monitor", "enforce")
@@ -233,7 +240,7 @@ func (a *Authored) parse(f policyFile, set map[string]string) (problems []error)
 					at(n, "%v", err)
 					continue
 				}
-				a.where[r.ID] = f.name + ":" + strconv.Itoa(n.Line)
+				a.where[r.ID] = f.Name + ":" + strconv.Itoa(n.Line)
 				a.Rules = append(a.Rules, r)
 			}
 		default:
@@ -245,28 +252,28 @@ func (a *Authored) parse(f policyFile, set map[string]string) (problems []error)
 
 type complain func(n *yaml.Node, format string, args ...any)
 
-func yamlRoot(f policyFile) (*yaml.Node, error) {
-	if !bytes.Contains(f.data, []byte(":")) && len(bytes.TrimSpace(f.data)) > 0 {
-		return nil, fmt.Errorf("%s:1: is no YAML mapping", f.name)
+func yamlRoot(f File) (*yaml.Node, error) {
+	if !bytes.Contains(f.Data, []byte(":")) && len(bytes.TrimSpace(f.Data)) > 0 {
+		return nil, fmt.Errorf("%s:1: is no YAML mapping", f.Name)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(f.data))
+	d := yaml.NewDecoder(bytes.NewReader(f.Data))
 	var doc yaml.Node
 	if err := d.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: the file is empty", f.name)
+			return nil, fmt.Errorf("%s: the file is empty", f.Name)
 		}
-		return nil, fmt.Errorf("%s: %s", f.name, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, fmt.Errorf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	var more yaml.Node
 	if d.Decode(&more) != io.EOF {
-		return nil, fmt.Errorf("%s: holds more than one YAML document", f.name)
+		return nil, fmt.Errorf("%s: holds more than one YAML document", f.Name)
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: has to be a mapping with rules", f.name, root.Line)
+		return nil, fmt.Errorf("%s:%d: has to be a mapping with rules", f.Name, root.Line)
 	}
 	if alias := findAlias(root); alias != nil {
-		return nil, fmt.Errorf("%s:%d: anchors and aliases are not taken", f.name, alias.Line)
+		return nil, fmt.Errorf("%s:%d: anchors and aliases are not taken", f.Name, alias.Line)
 	}
 	return root, nil
 }

@@ -25,9 +25,9 @@ func BuiltinParts() (parts []string) {
 	return parts
 }
 
-// builtinFiles gives a part of the built-in rules, or all of them, with their
+// BuiltinFiles gives a part of the built-in rules, or all of them, with their
 // fixtures. The protection is left out of all: it is in force anyway.
-func builtinFiles(part string) (files []policyFile, err error) {
+func BuiltinFiles(part string) (files []File, err error) {
 	for _, p := range BuiltinParts() {
 		if part != p && (part != "" || p == protection) {
 			continue
@@ -37,7 +37,7 @@ func builtinFiles(part string) (files []policyFile, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("built-in rules: %w", err)
 			}
-			files = append(files, policyFile{"builtin:" + p + ext, data})
+			files = append(files, File{"builtin:" + p + ext, data})
 		}
 	}
 	if len(files) == 0 {
@@ -53,7 +53,7 @@ var builtinProtection = sync.OnceValue(func() []Rule {
 		panic("guard: " + err.Error())
 	}
 	a := &Authored{where: map[string]string{}}
-	for _, err := range a.parse(policyFile{protection + ".yaml", data}, map[string]string{}) {
+	for _, err := range a.parse(File{protection + ".yaml", data}, map[string]string{}) {
 		panic("guard: " + err.Error())
 	}
 	return a.Rules

@@ -3,6 +3,19 @@
 // HTTP. It fetches and verifies no config (that is sync/device), and it keeps
 // nothing of what it judges but rule, category and a masked excerpt.
 //
+// # Conditions
+//
+// when and except are CEL over kind, surface, tool (canonical), host_tool, input
+// (the tool's input as a map), text (every string of the input, one a line),
+// commands, output, cwd, user and host (from the kernel and the agent, never
+// from the event), group, model, secrets, and paths and writes: the files that a
+// call names and those it would change, cleaned, joined to cwd (also after cd),
+// with ~ for the home folder. A command has name, path, argv, args, flags, env,
+// reads, writes, via (the wrappers that run it), from and to (the commands that
+// its input comes from and its output goes to); see guard/shell. A secret has
+// type and origin (input or output). A condition that fails on an event, say for
+// a key that the input lacks, doesn't hold.
+//
 // # Prefilter
 //
 // A config of hundreds of rules is judged quickly because most rules are never

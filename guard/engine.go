@@ -15,6 +15,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/pinta-ai/pinta-agent/guard/detect"
 	"github.com/pinta-ai/pinta-agent/internal/local/serve"
 )
 
@@ -64,7 +65,8 @@ func (s *state) now() time.Time { return s.clock() }
 // NewEngine makes an engine that has no config yet. Until one is loaded only
 // the built-in protection of the guard's own files is in force (security.md
 // S15): between installation and the first config nothing else could keep a
-// tool from removing the hook.
+// tool from removing the hook. Later it stands beside every config's own rules,
+// in the config's mode: monitor reports it, off (a signed decision) ends it.
 func NewEngine(opt Options) *Engine {
 	e := newEngine(opt)
 	mode := "enforce"
@@ -246,6 +248,9 @@ func (e *Engine) answer(ctx context.Context, st *state, ev *Event, out outcome, 
 			a.Decision = "REVIEW"
 		case "mask", "withhold":
 			a.OutputAction, a.Redactions = r.Action, redactions(out.found)
+			if len(out.found) >= detect.MaxFindings { // there may be more that were not listed
+				a.OutputAction = "withhold"
+			}
 		}
 	case r != nil: // an allow rule says so in the record only
 	case out.fault:

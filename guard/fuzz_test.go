@@ -38,7 +38,7 @@ func FuzzParsePolicy(f *testing.F) {
 	f.Add("cases: [{name: x, command: y, expect: DENY}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		a := &Authored{where: map[string]string{}}
-		for _, err := range a.parse(policyFile{"f.yaml", []byte(text)}, map[string]string{}) {
+		for _, err := range a.parse(File{"f.yaml", []byte(text)}, map[string]string{}) {
 			if err != nil && !strings.HasPrefix(err.Error(), "f.yaml") {
 				t.Errorf("the error names no file: %v", err)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -385,4 +386,16 @@ func TestConcurrentQuestions(t *testing.T) {
 		}
 	}
 	done.Wait()
+}
+
+// TestTooManyFindings: what can't be listed whole is withheld, not half masked.
+func TestTooManyFindings(t *testing.T) {
+	e := loaded(t, examplePolicy, Options{})
+	var b strings.Builder
+	for i := range 6000 {
+		fmt.Fprintf(&b, "AKIA%s\n", strings.Map(func(r rune) rune { return 'A' + r - '0' }, fmt.Sprintf("%016d", i*7919)))
+	}
+	if a := ask(t, e, payload(t, "Bash", map[string]any{"command": "x"}, b.String())); a["outputAction"] != "withhold" && a["failOpenReason"] != "timeout" {
+		t.Errorf("%v %v", a["decision"], a["outputAction"])
+	}
 }

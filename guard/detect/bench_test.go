@@ -49,7 +49,7 @@ func texts(t testing.TB) map[string]string {
 	}
 }
 
-// TestScanTime holds every text of a MiB to a bound that is generous for a busy
+// TestScanTime holds every text of a MiB to a bound that is wide enough for a very busy
 // machine; BenchmarkScan prints the figures.
 func TestScanTime(t *testing.T) {
 	s := Standard()
@@ -65,7 +65,7 @@ func TestScanTime(t *testing.T) {
 				n = len(found)
 			}
 			t.Logf(name+": %d findings, first %v, best of the rest %v", n, took[0].Round(time.Millisecond/10), slices.Min(took[1:]).Round(time.Millisecond/10))
-			if best := slices.Min(took); best > 3*time.Second {
+			if best := slices.Min(took); best > 20*time.Second {
 				t.Errorf("a MiB took %v", best)
 			}
 		})
