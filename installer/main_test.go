@@ -82,7 +82,7 @@ func (b *bench) apply() Changes {
 	b.t.Helper()
 	c, err := Apply(context.Background(), b.host, b.d)
 	must(b.t, err)
-	if !c.OK() {
+	if !c.OK() || len(c.Skipped) > 0 {
 		b.t.Fatalf("apply left something wrong:\n%s", show(c))
 	}
 	return c

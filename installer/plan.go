@@ -94,9 +94,10 @@ type UserState struct {
 	Detail      string `json:"detail,omitempty"`
 }
 
-// OK says that everything we own is right after the run.
+// OK says that everything we own is right after the run. A skipped home isn't
+// ours to reach, and doesn't count.
 func (c Changes) OK() bool {
-	return len(c.Skipped) == 0 && !slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Error != "" })
+	return !slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Error != "" })
 }
 
 // Plan finds out what has to change for d to hold, and changes nothing. An
@@ -134,7 +135,7 @@ func run(ctx context.Context, h Host, d Desired, dry bool) (Changes, error) {
 	if err := d.validate(); err != nil {
 		return Changes{}, err
 	}
-	m := &machine{ctx: ctx, host: h, d: d, dry: dry, e: newEngine(ctx, h.System, dry), out: Changes{Partial: d.partial, host: h, d: d}}
+	m := &machine{ctx: ctx, host: h, d: d, dry: dry, e: newEngine(ctx, h.System, dry), out: Changes{Steps: []Step{}, Partial: d.partial, host: h, d: d}}
 	var made []string // folders of the state folder's path that aren't there yet
 	if d.Uninstall == nil {
 		made, _ = m.e.missing(filepath.Join(d.Layout.StateDir, journalName))
