@@ -1,0 +1,48 @@
+#!/bin/bash
+# Proves the deb on a booted Debian in a container: deb.sh DIST1 DIST2 (two
+# releases by packaging/cmd/pack, the second newer). As root; needs debootstrap
+# and systemd-container. PINTA_TOOLS keeps the base system between runs.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+tools=${PINTA_TOOLS:-$PWD/bin/tools} release=bookworm
+one=$(echo "$1"/pinta-agent_*_amd64.deb) two=$(echo "$2"/pinta-agent_*_amd64.deb)
+work=$(mktemp -d); root=$work/root
+base=$tools/debian-$release
+if [ ! -e "$base/done" ]; then
+  rm -rf "$base" && mkdir -p "$base"
+  debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,ca-certificates,init-system-helpers,debconf,procps $release "$base/root" >"$work/debootstrap.log" || { tail "$work/debootstrap.log"; exit 1; }
+  touch "$base/done"
+fi
+cp -a --reflink=auto "$base/root" "$root"
+
+# A release that can't start: the newer one, whose agent ends at once.
+dpkg-deb -R "$two" "$work/broken"
+sed -i 's/^Version: .*/Version: 99.0.0/' "$work/broken/DEBIAN/control"
+printf '#!/bin/sh\nexit 1\n' >"$work/broken/usr/bin/pinta-agent"
+(cd "$work/broken" && find usr lib -type f -exec md5sum {} + >DEBIAN/md5sums)
+mkdir -p "$root/root/test"
+dpkg-deb -Zgzip -z1 -b "$work/broken" "$root/root/test/pinta-agent_99.0.0_amd64.deb" >/dev/null
+cp "$one" "$two" "$root/root/test/"
+CGO_ENABLED=0 go build -o "$root/root/test/" ./packaging/test/booted ./cmd/pinta-manager
+
+systemd-nspawn -q -D "$root" --boot --register=no --keep-unit --private-network --console=pipe >"$work/boot.log" 2>&1 </dev/null &
+nspawn=$! leader=
+stop() {
+  [ -z "$leader" ] || kill -s SIGRTMIN+4 "$leader" 2>/dev/null || true
+  for _ in $(seq 40); do kill -0 $nspawn 2>/dev/null || break; sleep 0.5; done
+  kill -9 $nspawn 2>/dev/null || true
+  rm -rf "$work"
+}
+trap stop EXIT
+inside() { nsenter -t "$leader" -m -p -u -i -n -C -r -w "$@"; }
+for _ in $(seq 240); do
+  leader=$(pgrep -P $nspawn -x systemd | head -1 || true)
+  [ -n "$leader" ] && inside systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded' && break
+  sleep 0.5
+done
+[ -n "$leader" ] || { echo "no system came up"; tail "$work/boot.log"; exit 1; }
+inside ip link set lo up 2>/dev/null || true
+status=0
+inside env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root /root/test/booted "/root/test/$(basename "$one")" "/root/test/$(basename "$two")" /root/test/pinta-agent_99.0.0_amd64.deb /root/test || status=$?
+if [ $status -ne 0 ]; then inside journalctl -q --no-pager -u pinta-agent | tail -${LOG_LINES:-60}; fi
+exit $status
