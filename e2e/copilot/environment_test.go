@@ -54,7 +54,7 @@ func unreachable(t *testing.T) string {
 // off, changes a verdict, or breaks a call.
 func TestHostileEnvironment(t *testing.T) {
 	findCLI(t)
-	m := enrolled(t, "hostile")
+	m := plain(t)
 	s := newScript(t, m, "hostile")
 	secret := secretOf("ghp_")
 	s.write("mask.ini", "token = "+secret+"\n")
@@ -74,7 +74,7 @@ func TestHostileEnvironment(t *testing.T) {
 // denial of permissionRequest, and loses ours of preToolUse.
 func TestPrintingBashEnv(t *testing.T) {
 	findCLI(t)
-	m := enrolled(t, "bashenv")
+	m := plain(t)
 	s := newScript(t, m, "bashenv")
 	noisy := filepath.Join(m.Home(user), "noisy.sh")
 	writeFile(t, noisy, "echo hello from BASH_ENV\n[() { return 1; }\n", 0o644)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -135,6 +135,9 @@ var shared struct {
 	site    *world.Site
 	err     error
 	cleanup func()
+
+	plain   sync.Once
+	machine *world.Machine
 }
 
 // site returns the Manager and collector, started by the first test.
@@ -153,7 +156,13 @@ func site(t testing.TB) *world.Site {
 			shared.site, err = world.Open(ctx, dir, programs)
 		}
 		if err == nil {
-			shared.cleanup = func() { shared.site.Close(); os.RemoveAll(dir) }
+			shared.cleanup = func() {
+				if shared.machine != nil {
+					shared.machine.Agent.Stop()
+				}
+				shared.site.Close()
+				os.RemoveAll(dir)
+			}
 			_, err = shared.site.Publish(ctx, policy)
 		}
 		shared.err = err
@@ -190,8 +199,26 @@ func enrolled(t *testing.T, folder string) *world.Machine {
 	return m
 }
 
-// join enrols the machine and starts its agent.
-func join(t *testing.T, m *world.Machine) {
+// plain is a machine that the tests share which leave its agent alone.
+func plain(t *testing.T) *world.Machine {
+	t.Helper()
+	shared.plain.Do(func() {
+		s := site(t)
+		m := s.Machine(filepath.Join(s.Dir, "plain"))
+		if err := os.MkdirAll(m.Home(user), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		shared.machine = m
+		enroll(t, m)
+		start(t, m)
+	})
+	if shared.machine == nil || shared.machine.Agent == nil {
+		t.Fatal("the shared machine did not start")
+	}
+	return shared.machine
+}
+
+func enroll(t *testing.T, m *world.Machine) {
 	t.Helper()
 	token, err := m.Site.Token(t.Context())
 	if err != nil {
@@ -200,6 +227,12 @@ func join(t *testing.T, m *world.Machine) {
 	if _, err := m.Enroll(t.Context(), token.Token); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// join enrols the machine and runs its agent until the test's end.
+func join(t *testing.T, m *world.Machine) {
+	t.Helper()
+	enroll(t, m)
 	t.Cleanup(func() {
 		m.Agent.Stop()
 		if t.Failed() {
@@ -209,8 +242,7 @@ func join(t *testing.T, m *world.Machine) {
 	start(t, m)
 }
 
-// start starts the agent and waits until a denial is certain: config applied,
-// hook installed.
+// start starts the agent and waits until it answers.
 func start(t testing.TB, m *world.Machine) {
 	t.Helper()
 	if err := m.Start(context.Background()); err != nil {
@@ -228,7 +260,6 @@ type script struct {
 	cli     cli
 	session copilot.Session
 	result  copilot.Result
-	ran     bool
 }
 
 // newScript prepares a session of the machine's user in a fresh repository.
@@ -300,7 +331,7 @@ func (s *script) run() {
 	if err != nil {
 		s.t.Fatalf("%v\nstdout: %s\nstderr: %s", err, s.result.Stdout, s.result.Stderr)
 	}
-	s.ran = true
+	s.t.Cleanup(s.explain)
 	s.t.Logf("Copilot CLI %s: exit %d after %s", s.cli.version, s.result.Exit, s.result.Wall.Round(time.Millisecond))
 	if s.result.Exit != 0 {
 		s.t.Errorf("the CLI ended with status %d: %s", s.result.Exit, s.result.Stderr)
@@ -314,6 +345,25 @@ func (s *script) run() {
 func (s *script) told(id string) string {
 	text, _ := s.result.Model.ToolResult(id)
 	return text
+}
+
+// explain shows what the hooks and the CLI said about hooks, if the test failed.
+func (s *script) explain() {
+	if !s.t.Failed() {
+		return
+	}
+	seen := map[string]bool{}
+	logs, _ := filepath.Glob(filepath.Join(s.session.Home, "logs", "*.log"))
+	for _, log := range logs {
+		data, _ := os.ReadFile(log)
+		for line := range strings.Lines(string(data)) {
+			_, said, _ := strings.Cut(line, "Z ")
+			if ours := strings.Contains(said, "pinta-copilot:") || strings.Contains(said, "WARN") && strings.Contains(said, "ook"); ours && !seen[said] && len(seen) < 20 {
+				seen[said] = true
+				s.t.Logf("the CLI's log: %s", strings.TrimSpace(said))
+			}
+		}
+	}
 }
 
 func exists(path string) bool {
@@ -366,22 +416,20 @@ func (s *script) secretFree(what, secret string) bool {
 	return true
 }
 
-// spans waits until the session's spans have arrived at the collector, the
-// session's end among them.
-func spans(t testing.TB, m *world.Machine, complete func(world.Span) bool) []world.Span {
+// spans waits until a span of the machine that last describes has arrived at
+// the collector, and returns all of the machine so far.
+func spans(t testing.TB, m *world.Machine, last func(world.Span) bool) []world.Span {
 	t.Helper()
-	var all []world.Span
+	var own []world.Span
 	err := world.Until(context.Background(), 60*time.Second, func() error {
-		all = m.Site.Collector.Received()
-		for _, s := range all {
-			if complete(s) {
-				return nil
-			}
+		own = slices.DeleteFunc(m.Site.Collector.Received(), func(s world.Span) bool { return s.Attributes["pinta.device.id"] != m.Device })
+		if slices.ContainsFunc(own, last) {
+			return nil
 		}
-		return errors.New("the span is not at the collector")
+		return fmt.Errorf("of the machine's %d spans none is the one waited for", len(own))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return own
 }

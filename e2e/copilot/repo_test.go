@@ -11,7 +11,7 @@ import (
 // that its registration closes the gap.
 func TestChangedArguments(t *testing.T) {
 	findCLI(t)
-	m := enrolled(t, "changed")
+	m := plain(t)
 	s := newScript(t, m, "changed")
 	s.write("victim/keep", "")
 	changed, err := json.Marshal(map[string]any{"modifiedArgs": map[string]string{
@@ -37,7 +37,7 @@ func TestChangedArguments(t *testing.T) {
 // must still break nothing.
 func TestRepositoryDisablesHooks(t *testing.T) {
 	findCLI(t)
-	m := enrolled(t, "disabled")
+	m := plain(t)
 	s := newScript(t, m, "disabled")
 	s.write("victim/keep", "")
 	s.write(".github/copilot/settings.json", `{"disableAllHooks":true}`)

@@ -123,8 +123,8 @@ func (s Session) environment(modelURL string) []string {
 		"COPILOT_PROVIDER_BASE_URL": modelURL, "COPILOT_PROVIDER_API_KEY": "not-a-key",
 		"COPILOT_MODEL": "scripted-model",
 	}
-	if cache, err := os.UserCacheDir(); err == nil {
-		env["XDG_CACHE_HOME"] = filepath.Join(cache, "pinta-e2e-copilot")
+	if cache := CacheDir(); cache != "" {
+		env["XDG_CACHE_HOME"] = cache
 	}
 	maps.Copy(env, s.Env)
 	list := make([]string, 0, len(env))
@@ -133,6 +133,16 @@ func (s Session) environment(modelURL string) []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// CacheDir is where the CLI of any version keeps what it unpacks at its first
+// start, shared by all runs; "" if the system names no such place.
+func CacheDir() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "pinta-e2e-copilot")
 }
 
 // Find returns the native executable of a CLI that npm installed in dir, or
@@ -155,9 +165,14 @@ func Find(path string) (string, error) {
 	return "", fmt.Errorf("no Copilot CLI below %s: install it there with npm install @github/copilot", path)
 }
 
-// Version asks the CLI for its version, such as 1.0.102.
+// Version asks the CLI for its version, such as 1.0.102. The first time it
+// unpacks itself into CacheDir.
 func Version(ctx context.Context, cli string) (string, error) {
 	command := exec.CommandContext(ctx, cli, "--version", "--no-auto-update")
+	command.Env = append(os.Environ(), "COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false")
+	if cache := CacheDir(); cache != "" {
+		command.Env = append(command.Env, "XDG_CACHE_HOME="+cache)
+	}
 	command.WaitDelay = time.Second
 	out, err := command.Output()
 	if err != nil {

@@ -14,6 +14,8 @@ type Machine struct {
 	Site  *Site
 	Root  string
 	Agent *Process
+	// Device is its id, once it is enrolled.
+	Device string
 	// Program is the agent's executable, the site's if empty.
 	Program string
 }
@@ -60,6 +62,7 @@ func (m *Machine) Enroll(ctx context.Context, token string) (e Enrolled, err err
 	if err = m.Call(ctx, &e, "enroll", token, "--json"); err == nil && e.DeviceID == "" {
 		err = errors.New("enroll printed no device id")
 	}
+	m.Device = e.DeviceID
 	return e, err
 }
 
