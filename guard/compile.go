@@ -3,7 +3,6 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"regexp/syntax"
 	"runtime"
 	"slices"
 	"strings"
@@ -207,17 +206,8 @@ func checkPatterns(root ast.Expr) (problem error) {
 			problem = errors.New("the pattern of matches has to be a constant")
 			return
 		}
-		if len(v) > maxPattern {
-			problem = fmt.Errorf("a pattern is longer than %d bytes", maxPattern)
-			return
-		}
-		tree, err := syntax.Parse(string(v), syntax.Perl)
-		if err != nil {
-			problem = fmt.Errorf("pattern %q: %w", cut(string(v), 60), err)
-			return
-		}
-		if prog, err := syntax.Compile(tree.Simplify()); err != nil || len(prog.Inst) > maxProgram {
-			problem = fmt.Errorf("pattern %q compiles to more than %d instructions; use smaller repeats", cut(string(v), 60), maxProgram)
+		if err := checkPattern(string(v)); err != nil {
+			problem = err
 		}
 	})
 	return problem

@@ -76,7 +76,7 @@ func TestHandlerStatus(t *testing.T) {
 func slowPolicy(onOverrun string) string {
 	return "onOverrun: " + onOverrun + `
 rules:
-  - {id: slow, on: tool_output, slow: true, when: "output.matches(r'(?i)(x+x+)+y[a-z]{1,200}(x+x+)+y$')", action: deny}
+  - {id: slow, on: tool_output, slow: true, when: "output.matches(r'(?i)[a-x]{1,900}y[a-z]{1,200}[a-x]{1,900}y$')", action: deny}
 `
 }
 

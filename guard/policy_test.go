@@ -44,6 +44,8 @@ func TestAuthoringIsStrict(t *testing.T) {
 		"bad pattern":            {"rules:\n" + strings.Replace(rule, "text == 'x'", "text.matches('(')", 1), "missing closing"},
 		"huge pattern":           {"rules:\n" + strings.Replace(rule, "text == 'x'", "text.matches('(a{1,900}b{1,900}){1,900}c')", 1), "rule a: when"},
 		"large program":          {"rules:\n" + strings.Replace(rule, "text == 'x'", "text.matches('(\\\\pL{500}){20}')", 1), "rule a: when"},
+		"repeat of a repeat":     {"rules:\n" + strings.Replace(rule, "text == 'x'", "text.matches('^(a+)+$')", 1), "repeats a repeat"},
+		"repeats in a repeat":    {"rules:\n" + strings.Replace(rule, "text == 'x'", "text.matches('(x+x+)+y')", 1), "repeats a repeat"},
 		"pattern of an input":    {"rules:\n" + strings.Replace(rule, "text == 'x'", "text.matches(input.p)", 1), "has to be a constant"},
 		"costly":                 {"rules:\n" + strings.Replace(rule, "text == 'x'", "commands.exists(a, commands.exists(b, commands.exists(c, a.argv.exists(x, b.argv.exists(y, c.argv.exists(z, x + y == z))))))", 1), "rule a: when"},
 		"long expression":        {"rules:\n" + strings.Replace(rule, "text == 'x'", "text == '"+strings.Repeat("x", 9000)+"'", 1), "longer than"},
@@ -147,6 +149,17 @@ func TestWarnings(t *testing.T) {
 		a := authored(t, "rules:\n  - {id: a, on: tool_input, when: \""+when+"\", action: deny}\n")
 		if (len(a.Warnings) > 0) != warns {
 			t.Errorf("%s: %v", when, a.Warnings)
+		}
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	for pattern, bad := range map[string]bool{
+		`(a+)+$`: true, `(a*)*b`: true, `([a-z]+)*x`: true, `(x+x+)+y`: true, `(.*)+`: true, `(\w*\d*)*`: true, `((a+)+)+`: true, `x(\s*|(b+)+)y`: true, `([a-c]{2,})+z`: true,
+		`(\s+\w+)*`: false, `(?:[a-z]+-)*x`: false, `a+b+`: false, `(ab+)+`: false, `(?i)\brm\s+-rf\b`: false, `(a|b)+`: false, `.*x.*`: false, `([^/]+/)*[^/]+`: false, `(a+b)+`: false,
+	} {
+		if err := checkPattern(pattern); (err != nil) != bad {
+			t.Errorf("%s: %v", pattern, err)
 		}
 	}
 }
