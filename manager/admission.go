@@ -32,7 +32,7 @@ type gates struct {
 func newGates() gates {
 	n := runtime.GOMAXPROCS(0)
 	return gates{
-		enrol:  newGate(16*n, 512*n, 2*time.Second),
+		enrol:  newGate(128*n, 1024*n, 3*time.Second), // most of an enrolment is waiting for the disk, with others
 		device: newGate(4*n, 1024*n, 4*time.Second),
 		traces: newGate(max(4, 2*n), 64*n, 4*time.Second), // each may unpack 32 MiB
 		admin:  newGate(8*n, 64*n, 5*time.Second),

@@ -20,8 +20,8 @@ type deviceSurface struct{ *Manager }
 
 // deviceCaller is a device whose JWT was good for this very request, for the first time.
 type deviceCaller struct {
-	id, group, kid string
-	reenroll       bool // it should enrol again: a clone was seen
+	id, group string
+	reenroll  bool // it should enrol again: a clone was seen
 }
 
 // authenticate: signature, audience, clock, replay, state of the device; then the body, and that the JWT was made for it.
@@ -48,52 +48,58 @@ func (s deviceSurface) authenticate(w http.ResponseWriter, r *http.Request, op a
 	return c, true
 }
 
-// identify finds the device behind a JWT.
+// identify finds the device behind a JWT, and does what its call brings about.
 func (s deviceSurface) identify(r *http.Request) (*api.Call, deviceCaller, error) {
-	var c deviceCaller
+	call, d, err := s.believe(r)
+	if err == nil {
+		d, err = s.settle(r, d, call) // outside of the gate: it may wait for the disk
+	}
+	return call, deviceCaller{id: d.DeviceID, group: d.Group, reenroll: d.State == api.DeviceStateQuarantined}, err
+}
+
+// believe checks a JWT but for its request.
+func (s deviceSurface) believe(r *http.Request) (*api.Call, deviceRecord, error) {
+	var d deviceRecord
 	leave, p := s.gates.device.enter(r.Context())
 	if p != nil {
-		return nil, c, p
+		return nil, d, p
 	}
 	defer leave()
 	jwt, ok := bearer(r)
 	if !ok {
-		return nil, c, api.NewProblem(api.ProblemCodeUnauthenticated, "a device JWT is needed")
+		return nil, d, api.NewProblem(api.ProblemCodeUnauthenticated, "a device JWT is needed")
 	}
 	call, err := api.ParseCall(jwt)
 	switch {
 	case errors.Is(err, api.ErrSignature):
-		return nil, c, api.NewProblem(api.ProblemCodeSignature, "")
+		return nil, d, api.NewProblem(api.ProblemCodeSignature, "")
 	case err != nil:
-		return nil, c, api.NewProblem(api.ProblemCodeUnauthenticated, err.Error())
+		return nil, d, api.NewProblem(api.ProblemCodeUnauthenticated, err.Error())
 	}
 	d, key, err := s.lookUp(r, call)
 	if err != nil {
-		return nil, c, err
+		return nil, d, err
 	}
 	now := s.opt.Now()
 	switch err := call.Verify(key, s.audience, now); {
 	case errors.Is(err, api.ErrAudience):
-		return nil, c, api.NewProblem(api.ProblemCodeAudience, "")
+		return nil, d, api.NewProblem(api.ProblemCodeAudience, "")
 	case errors.Is(err, api.ErrClock):
-		return nil, c, skew(now)
+		return nil, d, skew(now)
 	case err != nil:
-		return nil, c, api.NewProblem(api.ProblemCodeSignature, "")
+		return nil, d, api.NewProblem(api.ProblemCodeSignature, "")
 	}
 	// What was used up before this process started is not known, so nothing from before is taken: with the server's time
 	// the device makes it good.
 	if call.Claims.Iat < s.started.Unix() {
-		return nil, c, skew(now)
+		return nil, d, skew(now)
 	}
 	if first, full := s.replay.first(d.DeviceID, call.Claims.Jti); full {
-		return nil, c, busy(10 * time.Second)
+		return nil, d, busy(10 * time.Second)
 	} else if !first {
-		return nil, c, api.NewProblem(api.ProblemCodeReplay, "")
+		return nil, d, api.NewProblem(api.ProblemCodeReplay, "")
 	}
-	if d, err = s.settle(r, d, call); err != nil {
-		return nil, c, err
-	}
-	return call, deviceCaller{id: d.DeviceID, group: d.Group, kid: call.KeyID, reenroll: d.State == api.DeviceStateQuarantined}, nil
+	return call, d, nil
 }
 
 // bearer returns the one credential of a request.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -91,28 +90,53 @@ func (m *Manager) holdHere(w http.ResponseWriter, r *http.Request, d time.Durati
 
 // parked is a connection that is held.
 type parked struct {
-	conn  net.Conn
-	keep  bool // the connection after the answer
-	woken atomic.Bool
+	conn net.Conn
+	keep bool // the connection after the answer
+
+	mu    sync.Mutex
+	state parkState
 }
+
+type parkState uint8
+
+const (
+	waiting parkState = iota
+	woken
+	over // the connection's deadline is somebody else's again
+)
 
 var past = time.Unix(1, 0)
 
+// wake may come late, when the time was up before it.
 func (p *parked) wake() {
-	p.woken.Store(true)
-	_ = p.conn.SetReadDeadline(past) // fails for a closed connection, which needs no waking
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == waiting {
+		p.state = woken
+		_ = p.conn.SetReadDeadline(past) // fails for a closed connection, which needs no waking
+	}
+}
+
+// deadline sets when the wait ends, unless it has been woken before.
+func (p *parked) deadline(t time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == woken {
+		t = past
+	}
+	return p.conn.SetReadDeadline(t)
 }
 
 // wait tells whether the client is still there when the time is up or p was woken.
 func (p *parked) wait(d time.Duration) bool {
-	if p.conn.SetReadDeadline(time.Now().Add(d)) != nil {
-		return false
-	}
-	if p.woken.Load() && p.conn.SetReadDeadline(past) != nil { // before the deadline was set
+	if p.deadline(time.Now().Add(d)) != nil {
 		return false
 	}
 	var b [1]byte
 	n, err := p.conn.Read(b[:])
+	p.mu.Lock()
+	p.state = over
+	p.mu.Unlock()
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 

@@ -209,8 +209,8 @@ func (a *agent) failed(what string, err error) {
 	if a.fleet.down.Load() {
 		return
 	}
-	if a.fleet.errors.Add(1) <= 10 {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", what, err)
+	if a.fleet.errors.Add(1) <= 20 {
+		fmt.Fprintf(os.Stderr, "%s %s: %v\n", time.Now().Format("15:04:05"), what, err)
 	}
 }
 

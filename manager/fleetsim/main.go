@@ -42,7 +42,7 @@ func main() {
 	var o options
 	var serve serveOptions
 	flag.IntVar(&o.agents, "agents", 1000, "agents to simulate")
-	flag.IntVar(&o.workers, "workers", 64, "enrolments at the same time")
+	flag.IntVar(&o.workers, "workers", 256, "enrolments at the same time")
 	flag.DurationVar(&o.wait, "wait", 55*time.Second, "how long a poll is held")
 	flag.DurationVar(&o.checkin, "checkin", time.Minute, "between two reports of an agent")
 	flag.DurationVar(&o.settle, "settle", 90*time.Second, "how long the fleet waits before it is measured, and after the restart")
