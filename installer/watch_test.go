@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -180,4 +181,29 @@ func TestThousandChangesAreNoStorm(t *testing.T) {
 	if len(names) > maxKept+1 {
 		t.Errorf("%d files left in the hooks folder", len(names))
 	}
+}
+
+// TestWatchAnotherUsersHome: a privileged service watches and repairs by
+// workers of the home's user.
+func TestWatchAnotherUsersHome(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has workers of other users")
+	}
+	b := newBench(t, "alice")
+	must(t, os.Chown(b.home("alice"), 4711, 4711))
+	for dir := b.root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) { // the user must reach the home
+		i, err := os.Stat(dir)
+		must(t, err)
+		must(t, os.Chmod(dir, i.Mode()|0o111))
+	}
+	b.users()
+	b.apply()
+	w := b.watching(WatchOptions{AuditEvery: time.Hour})
+	must(t, os.Remove(b.hookFile("alice")))
+	w.repairWithin(t, 2*time.Second, HookFile)
+	if i, err := os.Stat(b.hookFile("alice")); err != nil || infoOf(i).UID != 4711 {
+		t.Errorf("%v", err)
+	}
+	must(t, os.RemoveAll(b.home("alice", ".copilot")))
+	w.repairWithin(t, 2*time.Second, HookFile)
 }
