@@ -41,6 +41,9 @@ type Turn struct {
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 	Status    int        `json:"status,omitempty"` // answer with this HTTP error instead
 	Repeat    int        `json:"repeat,omitempty"` // how often the turn serves; 0 is once
+	// PromptTokens is how large the model says the conversation is; 0 is small.
+	// Near the model's limit the client compacts it.
+	PromptTokens int `json:"prompt_tokens,omitempty"`
 	// Exec runs just before the reply: a change in mid-session. It is a shell
 	// command; Do is the same for Go callers.
 	Exec string `json:"exec,omitempty"`
@@ -221,7 +224,11 @@ func reply(w http.ResponseWriter, model string, stream bool, t Turn, number int)
 		calls = append(calls, map[string]any{"index": i, "id": c.ID, "type": "function",
 			"function": map[string]any{"name": c.Name, "arguments": string(c.Args)}})
 	}
-	usage := map[string]any{"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}
+	tokens := t.PromptTokens
+	if tokens == 0 {
+		tokens = 1000
+	}
+	usage := map[string]any{"prompt_tokens": tokens, "completion_tokens": 10, "total_tokens": tokens + 10}
 	envelope := func(object string, choices []any) map[string]any {
 		return map[string]any{"id": fmt.Sprintf("chatcmpl-%d", number), "object": object,
 			"created": time.Now().Unix(), "model": model, "choices": choices}

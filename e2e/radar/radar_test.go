@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func here(t *testing.T) radar {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return radar{checkout: dir, out: io.Discard}
+}
+
+// TestHostsDocument: docs/hosts.md is what the recorded results generate.
+func TestHostsDocument(t *testing.T) {
+	r := here(t)
+	results, err := r.results()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(r.checkout, "docs", "hosts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := document(results); !bytes.Equal(got, want) {
+		t.Errorf("docs/hosts.md is not what is recorded; run `go run ./e2e/radar -document`")
+	}
+}
+
+// TestEveryOutcomeHasARow: nothing that was recorded is left out of the document,
+// and what must never happen was not recorded.
+func TestEveryOutcomeHasARow(t *testing.T) {
+	known := map[string]bool{}
+	for _, part := range rows {
+		for _, r := range part.rows {
+			known[r.key] = true
+		}
+	}
+	results, err := here(t).results()
+	if err != nil || len(results) == 0 {
+		t.Fatalf("no results are recorded: %v", err)
+	}
+	for _, r := range results {
+		for key, outcome := range r.Scenarios {
+			if !known[key] {
+				t.Errorf("%s: outcome %s has no row", r.Version, key)
+			}
+			if strings.HasPrefix(key, "fault.") && outcome == "denied" {
+				t.Errorf("%s: %s ended in a denied tool", r.Version, key)
+			}
+		}
+		if len(r.Failed) > 0 {
+			t.Errorf("%s was recorded with failed scenarios: %v", r.Version, r.Failed)
+		}
+	}
+}
+
+func TestCompare(t *testing.T) {
+	was := Result{Scenarios: map[string]string{"same": "runs", "gone": "runs", "other": "enforced"}, Host: map[string]string{"preToolUse/exit-1": "runs"}}
+	is := Result{Scenarios: map[string]string{"same": "runs", "new": "runs", "other": "not enforced"}, Host: map[string]string{"preToolUse/exit-1": "denied"}}
+	want := []string{
+		`- scenario gone: was "runs", is not seen any more`,
+		`+ scenario new: "runs"`,
+		`~ scenario other: was "enforced", is "not enforced"`,
+		`~ host preToolUse/exit-1: was "runs", is "denied"`,
+	}
+	if got := compare(was, is); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if got := compare(is, is); got != nil {
+		t.Errorf("equal results differ: %q", got)
+	}
+}
+
+func TestComparePayloads(t *testing.T) {
+	was := map[string][]byte{
+		"preToolUse.camel.json": []byte(`{"toolName":"bash","toolArgs":"{}","old":1}`), "gone.camel.json": []byte(`{}`),
+		"_env.preToolUse.json": []byte(`{"COPILOT_CLI":"1","HOME":"/h","COPILOT_HOME":"x"}`), "preCompact.camel.manual.json": []byte(`{}`)}
+	is := map[string][]byte{
+		"preToolUse.camel.json": []byte(`{"toolName":"other","toolArgs":{"command":"x"}}`), "new.camel.json": []byte(`{"a":true}`),
+		"_env.preToolUse.json": []byte(`{"COPILOT_CLI":"2","COPILOT_NEW":"1"}`)}
+	want := []string{
+		"+ field _env.preToolUse.json COPILOT_NEW: set",
+		"- payload gone.camel.json: not seen any more",
+		"+ payload new.camel.json: a bool",
+		"- field preToolUse.camel.json old: was number",
+		"~ field preToolUse.camel.json toolArgs: was string, is object",
+		"+ field preToolUse.camel.json toolArgs.command: string",
+	}
+	if got := comparePayloads(was, is); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	all := []Result{{Version: "1.0.49"}, {Version: "1.0.88"}, {Version: "1.0.102"}}
+	for version, want := range map[string]string{"1.0.102": "1.0.102", "1.0.90": "1.0.88", "1.0.103": "1.0.102", "1.0.72-1": "1.0.49", "0.9.0": "", "2.0.0": "1.0.102"} {
+		base, known := baseline(all, version)
+		if base.Version != want || known != (want == version) {
+			t.Errorf("%s is compared with %q, known %v", version, base.Version, known)
+		}
+	}
+	for _, bad := range []string{"", "latest", "1.0", "1.0.x", "../1.0.2", "1.0.2/x"} {
+		if isVersion(bad) {
+			t.Errorf("%q is taken for a version", bad)
+		}
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	for _, c := range []struct {
+		event, stdin, out string
+		exit              int
+	}{
+		{"preToolUse", `{"toolArgs":{"command":": CASE:preToolUse/exit-2"}}`, "", 2},
+		{"preToolUse", `{"toolArgs":{"command":": CASE:PreToolUse/exit-2"}}`, "", 0},
+		{"preToolUse", `{}`, "", 0},
+		{"postToolUse", `CASE:postToolUse/answer`, `{"modifiedResult":{"resultType":"success","textResultForLlm":"MODIFIED"}}` + "\n", 0},
+	} {
+		var out bytes.Buffer
+		if exit := answer([]string{c.event}, strings.NewReader(c.stdin), &out, io.Discard); exit != c.exit || out.String() != c.out {
+			t.Errorf("%s %s: exit %d, %q", c.event, c.stdin, exit, out.String())
+		}
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	for _, c := range []struct {
+		told string
+		ran  bool
+		want string
+	}{
+		{"TOOL-OUTPUT\n<shellId: 3 completed with exit code 0>", true, "runs"},
+		{"TOOL-OUTPUT\n<exited with exit code 0>", true, "runs"},
+		{"MODIFIED", true, "runs; the model gets: MODIFIED"},
+		{"CHANGED\n<shellId: 3 completed with exit code 0>", false, "runs with the changed arguments"},
+		{"Denied by\n preToolUse hook", false, "denied; the model gets: Denied by preToolUse hook"},
+	} {
+		if got := outcome(c.told, c.ran); got != c.want {
+			t.Errorf("%q: %q, want %q", c.told, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Result is what was found of one version.
+type Result struct {
+	Version string `json:"version"`
+	// Scenarios are the outcomes of e2e/copilot by key, such as "deny.shell".
+	Scenarios map[string]string `json:"scenarios"`
+	// Failed names the scenarios that did not do what they must.
+	Failed []string `json:"failed,omitempty"`
+	// Host is what the CLI makes of a hook's end, time and output, by
+	// "event/case".
+	Host map[string]string `json:"host"`
+}
+
+func (r radar) resultDir() string { return filepath.Join(r.checkout, "e2e", "radar", "testdata") }
+
+// results reads what is recorded, oldest version first.
+func (r radar) results() ([]Result, error) {
+	files, err := filepath.Glob(filepath.Join(r.resultDir(), "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all []Result
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var one Result
+		if err := json.Unmarshal(data, &one); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b Result) int { return compareVersions(a.Version, b.Version) })
+	return all, nil
+}
+
+func (r radar) save(result Result) error {
+	data, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.resultDir(), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.resultDir(), result.Version+".json"), append(data, '\n'), 0o644)
+}
+
+// baseline is what a version is compared with: its own record, else that of the
+// nearest version below, else nothing.
+func baseline(all []Result, version string) (base Result, known bool) {
+	for _, r := range all {
+		if compareVersions(r.Version, version) <= 0 {
+			base = r
+		}
+	}
+	return base, base.Version == version
+}
+
+// compare lists what differs between a recorded result and a new one.
+func compare(base, now Result) []string {
+	var out []string
+	for _, part := range []struct {
+		name      string
+		base, now map[string]string
+	}{{"scenario", base.Scenarios, now.Scenarios}, {"host", base.Host, now.Host}} {
+		for _, key := range sorted(part.base, part.now) {
+			was, had := part.base[key]
+			is, has := part.now[key]
+			switch {
+			case had && !has:
+				out = append(out, fmt.Sprintf("- %s %s: was %q, is not seen any more", part.name, key, was))
+			case !had && has:
+				out = append(out, fmt.Sprintf("+ %s %s: %q", part.name, key, is))
+			case was != is:
+				out = append(out, fmt.Sprintf("~ %s %s: was %q, is %q", part.name, key, was, is))
+			}
+		}
+	}
+	return out
+}
+
+func isVersion(v string) bool {
+	parts := strings.Split(v, ".")
+	for _, p := range parts {
+		if _, err := strconv.Atoi(strings.SplitN(p, "-", 2)[0]); err != nil {
+			return false
+		}
+	}
+	return len(parts) == 3 && !strings.ContainsAny(v, `/\ `)
+}
+
+// compareVersions orders dotted versions; a suffix ("1.0.72-1") comes after the
+// plain one, as npm numbers the CLI's.
+func compareVersions(a, b string) int {
+	fields := func(v string) (n []int) {
+		for _, p := range strings.FieldsFunc(v, func(r rune) bool { return r == '.' || r == '-' }) {
+			i, _ := strconv.Atoi(p)
+			n = append(n, i)
+		}
+		return n
+	}
+	return slices.Compare(fields(a), fields(b))
+}
