@@ -109,9 +109,19 @@ func TestRefusedPolicyPublishesNothing(t *testing.T) {
 // The server opens no file for a caller, whatever a fixture asks for.
 func TestFixtureNamesNoFile(t *testing.T) {
 	b := newBed(t)
-	_, err := api.JSON[api.PolicyTestResult](b.admin(api.RoleViewer).TestPolicy(t.Context(), api.PolicyTest{Files: []api.PolicyFile{
-		{Name: "p.yaml", Content: denyRm}, {Name: "p.test.yaml", Content: "cases:\n  - {name: x, eventFile: /etc/passwd, expect: DENY}\n"}}}))
-	b.code(err, api.ProblemCodePolicyInvalid)
+	for name, cases := range map[string]string{
+		"plain":   "cases:\n  - {name: x, eventFile: /etc/passwd, expect: DENY}\n",
+		"escaped": "cases:\n  - {name: x, \"event\\x46ile\": /etc/passwd, expect: DENY}\n",
+		"merged":  "cases:\n  - &a {name: x, \"event\\x46ile\": /etc/passwd, expect: DENY}\n  - {<<: *a}\n",
+		"keyed":   "\"case\\x73\":\n  - {name: x, eventFile: /etc/passwd, expect: DENY}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := api.JSON[api.PolicyTestResult](b.admin(api.RoleViewer).TestPolicy(t.Context(), api.PolicyTest{Files: []api.PolicyFile{
+				{Name: "p.yaml", Content: denyRm}, {Name: "p.test.yaml", Content: cases}}}))
+			b.code(err, api.ProblemCodePolicyInvalid)
+			b.contains(err.(*api.Problem).Findings[0].Message, "eventFile")
+		})
+	}
 }
 
 func TestPolicyTest(t *testing.T) {

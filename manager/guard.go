@@ -3,15 +3,14 @@ package manager
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/pinta-ai/pinta-agent/guard"
 	"github.com/pinta-ai/pinta-agent/internal/api"
-	"github.com/pinta-ai/pinta-agent/internal/safefile"
 )
 
 // Guard is Policies by package guard.
@@ -20,45 +19,46 @@ type Guard struct{}
 // builtin names the embedded rules in a list of files, as on the command line.
 const builtin = "builtin"
 
-// parse hands the files to the guard's parser in a folder of its own. A fixture that names a file is refused: the server
-// opens none for a caller.
+// parse hands the files to the guard's parser. A fixture that names a file is refused: the server opens none for a caller.
 func (Guard) parse(files []api.PolicyFile) (*guard.Authored, error) {
-	dir, err := os.MkdirTemp("", "pinta-policy-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	var paths []string
-	rename := []string{}
-	for i, f := range files {
-		if f.Name == builtin || strings.HasPrefix(f.Name, builtin+":") {
-			paths = append(paths, f.Name)
+	var list []guard.File
+	for _, f := range files {
+		if part, ok := strings.CutPrefix(f.Name, builtin); ok && f.Content == "" && (part == "" || part[0] == ':') {
+			rules, err := guard.BuiltinFiles(strings.TrimPrefix(part, ":"))
+			if err != nil {
+				return nil, findings(err.Error())
+			}
+			list = append(list, rules...)
 			continue
 		}
-		if isFixture(f.Name) && strings.Contains(f.Content, "eventFile") {
-			return nil, &PolicyError{[]api.PolicyFinding{{File: f.Name, Message: "eventFile is for `policy test` on the author's machine: put the event into the file"}}}
-		}
-		ext := ".yaml"
 		if isFixture(f.Name) {
-			ext = ".test.yaml"
+			if err := namesNoFile(f); err != nil {
+				return nil, err
+			}
 		}
-		path := filepath.Join(dir, strconv.Itoa(i)+ext)
-		if err := safefile.WriteFile(path, []byte(f.Content), safefile.Private); err != nil {
-			return nil, err
-		}
-		paths, rename = append(paths, path), append(rename, path, f.Name)
+		list = append(list, guard.File{Name: f.Name, Data: []byte(f.Content)})
 	}
-	a, err := guard.ParsePolicy(paths...)
+	a, err := guard.ParseFiles(list...)
 	if err != nil {
-		return nil, findings(strings.NewReplacer(rename...).Replace(err.Error()))
-	}
-	for i, w := range a.Warnings {
-		a.Warnings[i] = strings.NewReplacer(rename...).Replace(w)
-	}
-	for i := range a.Fixtures {
-		a.Fixtures[i].Where = strings.NewReplacer(rename...).Replace(a.Fixtures[i].Where)
+		return nil, findings(err.Error())
 	}
 	return a, nil
+}
+
+// namesNoFile looks for eventFile as the parser would read it, however the key is spelled in YAML.
+func namesNoFile(f api.PolicyFile) error {
+	var doc struct {
+		Cases []map[string]any `yaml:"cases"`
+	}
+	if err := yaml.Unmarshal([]byte(f.Content), &doc); err != nil {
+		return &PolicyError{[]api.PolicyFinding{{File: f.Name, Message: "the cases can't be read: " + err.Error()}}}
+	}
+	for _, c := range doc.Cases {
+		if _, ok := c["eventFile"]; ok {
+			return &PolicyError{[]api.PolicyFinding{{File: f.Name, Message: "eventFile is for `policy test` on the author's machine: put the event into the file"}}}
+		}
+	}
+	return nil
 }
 
 func isFixture(name string) bool {

@@ -24,8 +24,9 @@ const (
 	// endTime bounds the end of the server (manager.md 7: within 5 s).
 	endTime = 4 * time.Second
 	// idleTime is how long a connection is kept between two requests. A device's poll keeps its own; the one of its reports
-	// is cheaper made anew than held.
-	idleTime = 5 * time.Second
+	// is cheaper made anew than held. It must be longer than a busy Manager takes to look at what has come, or it would close
+	// connections that hold a request.
+	idleTime = 20 * time.Second
 	// garbage is what the heap may grow by before it is collected, in per cent: most of a Manager's heap is connections that
 	// wait, and half as much again beside them is enough.
 	garbage = 50
@@ -204,7 +205,7 @@ func (m *Manager) awaitAnswers(ctx context.Context) {
 // poll is held for long.
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 20 * time.Second, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
+		Handler: h, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -159,15 +159,12 @@ func (a *agent) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var c api.GuardConfig
-	if err := api.Verify(string(doc), &c, a.keys); err != nil {
+	version, err := a.fleet.check(a, string(doc))
+	if err != nil {
 		return err
 	}
-	if c.Aud != a.caller.Audience || c.Version < a.version.Load() || !time.Now().Before(c.ExpiresAt) {
-		return fmt.Errorf("config %d isn't for this agent now", c.Version)
-	}
 	a.etag = etag
-	a.version.Store(c.Version)
+	a.version.Store(version)
 	return nil
 }
 
