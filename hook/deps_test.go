@@ -21,7 +21,7 @@ func TestDependencies(t *testing.T) {
 	}
 	allowed := strings.Fields(string(want))
 	own := []string{"cmd/pinta-hook", "hook", "hook/config", "hook/event", "hook/model", "hook/post", "hook/queue", "hook/rawjson",
-		"hook/redact", "hook/span", "hook/trace", "hook/verdict", "internal/local", "internal/safefile", "internal/version"}
+		"hook/redact", "hook/remote", "hook/span", "hook/trace", "hook/verdict", "internal/local", "internal/safefile", "internal/version"}
 	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64"} {
 		t.Run(target, func(t *testing.T) {
 			goos, goarch, _ := strings.Cut(target, "/")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -221,12 +222,24 @@ func TestFieldSlowGuard(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = l.Close() })
+			var mu sync.Mutex
+			var open []net.Conn // kept, or the collector of garbage closes them
+			t.Cleanup(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, c := range open {
+					_ = c.Close()
+				}
+			})
 			go func() {
 				for {
 					c, err := l.Accept()
 					if err != nil {
 						return
 					}
+					mu.Lock()
+					open = append(open, c)
+					mu.Unlock()
 					go f(c)
 				}
 			}()
@@ -257,7 +270,7 @@ func TestFieldLoopback(t *testing.T) {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
 			if strings.Contains(url, "myhost.local") {
-				t.Skip("an alias of the hosts file: TestHostsAlias in package post")
+				t.Skip("an alias of the hosts file: TestHostsAlias in package remote")
 			}
 			w := newWorld(t, []reply{answering(denyAnswer)}, []reply{{}})
 			_, port, _ := net.SplitHostPort(w.guard.Listener.Addr().String())

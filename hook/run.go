@@ -43,10 +43,9 @@ type run struct {
 
 // Run does one run and ends the process with 0.
 func Run(p *Process) {
-	r := &run{fate: &fate{p: p}, start: time.Now(), env: config.New(p.Lookup), disk: new(disk)}
+	r := &run{fate: &fate{p: p}, start: time.Now(), env: config.New(p.Lookup), stdin: event.NewInput(p.Stdin, time.Now), disk: new(disk)}
 	defer r.end()
 	r.watch()
-	r.stdin = event.NewInput(p.Stdin, time.Now)
 	r.all()
 	r.stdin.Drain()
 }

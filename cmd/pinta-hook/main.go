@@ -3,6 +3,9 @@
 // whole story.
 package main
 
-import "github.com/pinta-ai/pinta-agent/hook"
+import (
+	"github.com/pinta-ai/pinta-agent/hook"
+	_ "github.com/pinta-ai/pinta-agent/hook/remote" // other machines, TLS, proxies
+)
 
 func main() { hook.Run(hook.System()) }

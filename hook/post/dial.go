@@ -9,35 +9,42 @@ import (
 	"github.com/pinta-ai/pinta-agent/internal/local"
 )
 
-// route is how a request line has to be written for the way it takes.
-type route struct {
-	prefix string // "http://host:port" when a proxy reads the request
-	auth   string // credentials for that proxy
+// Route is how a request has to be written for the way it takes.
+type Route struct {
+	Prefix string // "http://host:port" before the path when a proxy reads the request
+	Auth   string // Basic credentials for that proxy, encoded
 }
 
-// connect opens the way to t: directly to a socket, a pipe or this machine,
-// else by net's dialer, TLS and proxies, which only such runs pay for.
-func connect(t target, env Env, deadline time.Time) (local.Conn, route, error) {
+// Remote connects to what is not on this machine or wants TLS. Package remote
+// sets it; a program without that package reaches this machine only.
+var Remote func(t Target, env Env, deadline time.Time) (local.Conn, Route, error)
+
+var errRemote = errors.New("this build reaches this machine only")
+
+// connect opens the way to t.
+func connect(t Target, env Env, deadline time.Time) (local.Conn, Route, error) {
 	if t.local != nil {
 		conn, err := local.Dial(*t.local, deadline)
-		return conn, route{}, err
+		return conn, Route{}, err
 	}
-	addrs := loopback(t.host)
-	if addrs == nil || t.tls {
-		return connectFar(t, addrs != nil, env, deadline)
+	if t.TLS || loopback(t.Host) == nil {
+		if Remote == nil {
+			return nil, Route{}, errRemote
+		}
+		return Remote(t, env, deadline)
 	}
-	port, err := strconv.ParseUint(t.port, 10, 16)
+	port, err := strconv.ParseUint(t.Port, 10, 16)
 	if err != nil {
-		return nil, route{}, errURL
+		return nil, Route{}, errURL
 	}
 	err = errors.New("no address")
-	for _, a := range addrs {
+	for _, a := range loopback(t.Host) {
 		var conn local.Conn
 		if conn, err = dialIP(a, uint16(port), deadline); err == nil {
-			return conn, route{}, nil
+			return conn, Route{}, nil
 		}
 	}
-	return nil, route{}, err
+	return nil, Route{}, err
 }
 
 func loopback6(host string) []ip {

@@ -37,6 +37,33 @@ func appendRequest(dst []byte, method, requestTarget, host string, headers []Hea
 	return append(dst, "\r\n\r\n"...)
 }
 
+// Tunnel asks the proxy at the other end of conn to connect it to t; auth are
+// the proxy's credentials, encoded, or "".
+func Tunnel(conn io.ReadWriter, t Target, auth string) error {
+	if strings.IndexByte(t.Host, ':') >= 0 {
+		t.Host = "[" + t.Host + "]"
+	}
+	host := t.Host + ":" + t.Port
+	var headers []Header
+	if auth != "" {
+		headers = append(headers, Header{"proxy-authorization", "Basic " + auth})
+	}
+	if _, err := conn.Write(appendRequest(nil, "CONNECT", host, host, headers)); err != nil {
+		return err
+	}
+	r := reader{src: conn}
+	h, err := r.head()
+	switch {
+	case err != nil:
+		return err
+	case h.status != 200:
+		return errors.New("the proxy refused the connection: status " + strconv.Itoa(h.status))
+	case len(r.buf) > 0:
+		return errHTTP // TLS servers don't speak first
+	}
+	return nil
+}
+
 // reader reads one answer from a connection.
 type reader struct {
 	src io.Reader

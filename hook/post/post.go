@@ -1,5 +1,6 @@
-// Package post is the hook's HTTP client: one POST to a collector or guard
-// over a local socket, a pipe, TCP or TLS, by one deadline, without redirects.
+// Package post is the hook's HTTP client: one POST to a collector or guard, by
+// one deadline, without redirects, over a local socket, a pipe or TCP on this
+// machine; package remote adds other machines, TLS and proxies.
 // It exists because net/http alone doubles the hook's start-up time
 // (measured: 2.0-2.2 times an empty program, this client 1.3); it is no
 // general client and keeps no connection.
@@ -56,7 +57,7 @@ func Do(req Request, env Env, deadline time.Time) (Answer, error) {
 }
 
 func do(req Request, env Env, deadline time.Time) (a Answer, err error) {
-	t, err := parse(req.URL)
+	t, err := ParseTarget(req.URL)
 	if err != nil {
 		return a, err
 	}
@@ -95,17 +96,17 @@ func do(req Request, env Env, deadline time.Time) (a Answer, err error) {
 }
 
 // appendHead writes request line and headers.
-func appendHead(dst []byte, req *Request, t *target, via *route) []byte {
+func appendHead(dst []byte, req *Request, t *Target, via *Route) []byte {
 	headers := make([]Header, 0, len(req.Headers)+4)
 	headers = append(headers, req.Headers...)
 	headers = append(headers, Header{"connection", "close"}, Header{"content-length", strconv.Itoa(len(req.Body))})
-	if t.auth != "" && !has(req.Headers, "authorization") {
-		headers = append(headers, Header{"authorization", "Basic " + t.auth})
+	if t.Auth != "" && !has(req.Headers, "authorization") {
+		headers = append(headers, Header{"authorization", "Basic " + t.Auth})
 	}
-	if via.auth != "" {
-		headers = append(headers, Header{"proxy-authorization", "Basic " + via.auth})
+	if via.Auth != "" {
+		headers = append(headers, Header{"proxy-authorization", "Basic " + via.Auth})
 	}
-	return appendRequest(dst, "POST", via.prefix+t.path, t.authority(), headers)
+	return appendRequest(dst, "POST", via.Prefix+t.path, t.Authority(), headers)
 }
 
 // maxJoined is up to which size a body is copied behind its head for one

@@ -3,7 +3,6 @@ package post
 import (
 	"bufio"
 	"bytes"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -36,16 +35,16 @@ func vars(kv ...string) Env {
 func soon() time.Time { return time.Now().Add(5 * time.Second) }
 
 func TestParse(t *testing.T) {
-	for raw, want := range map[string]target{
-		"http://h":                        {host: "h", port: "80", path: "/"},
-		"HTTP://H:8080/a?b=c#d":           {host: "h", port: "8080", path: "/a?b=c"},
-		"https://h":                       {tls: true, host: "h", port: "443", path: "/"},
-		"https://u:p%40w@h:1/x":           {tls: true, host: "h", port: "1", path: "/x", auth: "dTpwQHc="},
-		"http://u@h":                      {host: "h", port: "80", path: "/", auth: "dTo="},
-		"http://[::1]:9/x":                {host: "::1", port: "9", path: "/x"},
-		"http://h?q":                      {host: "h", port: "80", path: "/?q"},
-		"http://h:/x":                     {host: "h", port: "80", path: "/x"},
-		"http://h/a%20b/%2f?x=//y":        {host: "h", port: "80", path: "/a%20b/%2f?x=//y"},
+	for raw, want := range map[string]Target{
+		"http://h":                        {Host: "h", Port: "80", path: "/"},
+		"HTTP://H:8080/a?b=c#d":           {Host: "h", Port: "8080", path: "/a?b=c"},
+		"https://h":                       {TLS: true, Host: "h", Port: "443", path: "/"},
+		"https://u:p%40w@h:1/x":           {TLS: true, Host: "h", Port: "1", path: "/x", Auth: "dTpwQHc="},
+		"http://u@h":                      {Host: "h", Port: "80", path: "/", Auth: "dTo="},
+		"http://[::1]:9/x":                {Host: "::1", Port: "9", path: "/x"},
+		"http://h?q":                      {Host: "h", Port: "80", path: "/?q"},
+		"http://h:/x":                     {Host: "h", Port: "80", path: "/x"},
+		"http://h/a%20b/%2f?x=//y":        {Host: "h", Port: "80", path: "/a%20b/%2f?x=//y"},
 		"":                                {},
 		"h":                               {},
 		"ftp://h":                         {},
@@ -61,8 +60,8 @@ func TestParse(t *testing.T) {
 		"http+npipe://other/pipe/x/y":     {},
 		"http+npipe://./pipe/a%5Cb/guard": {},
 	} {
-		got, err := parse(raw)
-		if (err != nil) != (want == target{}) || err == nil && got != want {
+		got, err := ParseTarget(raw)
+		if (err != nil) != (want == Target{}) || err == nil && got != want {
 			t.Errorf("%q: %+v %v, want %+v", raw, got, err, want)
 		}
 	}
@@ -71,7 +70,7 @@ func TestParse(t *testing.T) {
 		"HTTP+UNIX://%2ftmp%2Fa%20b.sock":                              {Network: "unix", Address: "/tmp/a b.sock", Path: "/"},
 		"http+npipe://./pipe/pinta-agent/v1/traces?x":                  {Network: "pipe", Address: `\\.\pipe\pinta-agent`, Path: "/v1/traces?x"},
 	} {
-		got, err := parse(raw)
+		got, err := ParseTarget(raw)
 		if err != nil || got.local == nil || *got.local != want || !Local(raw) {
 			t.Errorf("%q: %+v %v", raw, got, err)
 		}
@@ -85,61 +84,6 @@ func TestLoopback(t *testing.T) {
 		"localhost.com": false, "notlocalhost": false, "128.0.0.1": false, "10.0.0.1": false, "127.0.0.1.example": false, "::2": false, "1270.0.1": false, "127.0.0.256": false, "127.0.0.0.1": false, "": false, "127.": false,
 	} {
 		if got := loopback(host) != nil; got != want && host != "127." {
-			t.Errorf("%q: %v", host, got)
-		}
-	}
-}
-
-func TestNoProxy(t *testing.T) {
-	for _, c := range []struct {
-		host, list string
-		want       bool
-	}{
-		{"a.example", "", false}, {"a.example", "*", true}, {"a.example", "example", true}, {"a.example", ".example", true}, {"a.example", "*.example", true}, {"a.example", "b, a.EXAMPLE", true},
-		{"a.example", "a.example:443", true}, {"a.example", "a.example:80", false}, {"ba.example", "a.example", false}, {"10.1.2.3", "10.0.0.0/8", true}, {"11.1.2.3", "10.0.0.0/8", false},
-		{"10.1.2.3", "10.1.2.3", true}, {"2001:db8::1", "[2001:db8::1]", true}, {"2001:db8::1", "2001:db8::/32", true},
-	} {
-		if got := exempt(c.host, "443", c.list); got != c.want {
-			t.Errorf("%s in %q: %v", c.host, c.list, got)
-		}
-	}
-}
-
-func TestProxyChoice(t *testing.T) {
-	far, secure := target{host: "far.example", port: "80"}, target{tls: true, host: "far.example", port: "443"}
-	for _, c := range []struct {
-		name     string
-		t        target
-		loopback bool
-		env      Env
-		want     string
-	}{
-		{"none", far, false, noEnv, ""},
-		{"lower case first", far, false, vars("http_proxy", "http://p:1", "HTTP_PROXY", "http://q:2"), "p:1"},
-		{"upper case", far, false, vars("HTTP_PROXY", "q:2"), "q:2"},
-		{"by scheme", secure, false, vars("HTTP_PROXY", "q:2"), ""},
-		{"https", secure, false, vars("HTTPS_PROXY", "https://q:2"), "q:2"},
-		{"exempt", far, false, vars("HTTP_PROXY", "q:2", "NO_PROXY", "example"), ""},
-		{"loopback", far, true, vars("HTTP_PROXY", "q:2"), ""},
-		{"socks", far, false, vars("HTTP_PROXY", "socks5://q:2"), "error"},
-	} {
-		got, err := proxyFor(c.t, c.loopback, c.env)
-		text := ""
-		if err != nil {
-			text = "error"
-		} else if got != nil {
-			text = got.host + ":" + got.port
-		}
-		if text != c.want {
-			t.Errorf("%s: %q, want %q", c.name, text, c.want)
-		}
-	}
-}
-
-func TestHostsAlias(t *testing.T) {
-	const hosts = "# c\n127.0.0.1 localhost\n127.0.1.1\tmyhost.local myhost # x\n10.0.0.1 far\n::1 six\n"
-	for host, want := range map[string]bool{"myhost.local": true, "MYHOST": true, "six": true, "far": false, "x": false, "": false} {
-		if got := hostsLoopback(hosts, host); got != want {
 			t.Errorf("%q: %v", host, got)
 		}
 	}
@@ -312,91 +256,6 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-func TestTLS(t *testing.T) {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok") }))
-	defer s.Close()
-	s.Config.ErrorLog = nil
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	link := ca + ".link"
-	if err := os.Symlink(ca, link); err != nil {
-		link = ca
-	}
-	for name, c := range map[string]struct {
-		env Env
-		ok  bool
-	}{
-		"unknown issuer":             {noEnv, false},
-		"certificate of OTLP":        {vars("OTEL_EXPORTER_OTLP_CERTIFICATE", ca), true},
-		"certificate by symlink":     {vars("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", link), true},
-		"certificate of Node":        {vars("SSL_CERT_FILE", "/etc/pinta/missing.pem", "NODE_EXTRA_CA_CERTS", ca), true},
-		"missing file, still strict": {vars("SSL_CERT_FILE", "/etc/pinta/missing.pem"), false},
-		"no certificate in the file": {vars("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/passwd"), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a, err := Do(Request{URL: s.URL, Body: []byte("x"), Limit: 10}, c.env, soon())
-			if (err == nil) != c.ok || c.ok && string(a.Body) != "ok" {
-				t.Errorf("%q %v", a.Body, err)
-			}
-		})
-	}
-}
-
-// TestThroughProxy sends plain requests whole and secure ones by CONNECT.
-func TestThroughProxy(t *testing.T) {
-	var seen []string
-	origin := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "secret") }))
-	defer origin.Close()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: origin.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen = append(seen, r.Method+" "+r.RequestURI+" "+r.Header.Get("Proxy-Authorization"))
-		if r.Method != "CONNECT" {
-			_, _ = io.WriteString(w, "plain")
-			return
-		}
-		if strings.Contains(r.RequestURI, "refused") {
-			w.WriteHeader(403)
-			return
-		}
-		far, err := net.Dial("tcp", origin.Listener.Addr().String())
-		if err != nil {
-			w.WriteHeader(502)
-			return
-		}
-		near, _, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		_, _ = io.WriteString(near, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
-		_, _ = io.Copy(near, far)
-		_ = near.Close()
-	}))
-	defer proxy.Close()
-	env := vars("HTTP_PROXY", strings.Replace(proxy.URL, "://", "://u:p@", 1), "HTTPS_PROXY", proxy.URL, "OTEL_EXPORTER_OTLP_CERTIFICATE", ca)
-	for url, want := range map[string]string{
-		"http://far.invalid:81/a?b":    "plain",
-		"https://example.com/x":        "secret",
-		"https://refused.example.com/": "",
-	} {
-		a, err := Do(Request{URL: url, Body: []byte("x"), Limit: 10}, env, soon())
-		if string(a.Body) != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q %v", url, a.Body, err)
-		}
-	}
-	all := strings.Join(seen, "\n")
-	for _, want := range []string{"POST http://far.invalid:81/a?b Basic dTpw", "CONNECT example.com:443 "} {
-		if !strings.Contains(all, want) {
-			t.Errorf("the proxy saw\n%s\nbut not %s", all, want)
-		}
-	}
-}
-
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"), 10)
 	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"), 1)
@@ -417,14 +276,14 @@ func FuzzParse(f *testing.F) {
 	f.Add("http://u:p@[::1]:80/x?y#z")
 	f.Add("http+unix://%2Fa/b")
 	f.Fuzz(func(t *testing.T, rawURL string) {
-		got, err := parse(rawURL)
+		got, err := ParseTarget(rawURL)
 		if err != nil {
 			return
 		}
-		head := appendRequest(nil, "POST", got.path, got.authority(), nil)
+		head := appendRequest(nil, "POST", got.path, got.Authority(), nil)
 		if bytes.Count(head, []byte("\r\n")) != 3 || !strings.HasPrefix(got.path, "/") {
 			t.Errorf("%q", head)
 		}
-		loopback(got.host)
+		loopback(got.Host)
 	})
 }

@@ -11,35 +11,35 @@ import (
 
 var errURL = errors.New("the endpoint is no usable http, https, http+unix or http+npipe URL")
 
-// target is a parsed endpoint.
-type target struct {
-	tls   bool
+// Target is a parsed endpoint.
+type Target struct {
+	TLS   bool
+	Host  string // without brackets, in lower case
+	Port  string
+	Auth  string        // Basic credentials of the URL, encoded; "" if none
+	path  string        // request target: path and query as they were written
 	local *local.Target // socket or pipe; nil for TCP
-	host  string        // without brackets, in lower case
-	port  string
-	path  string // request target: path and query as they were written
-	auth  string // Basic credentials of the URL, encoded; "" if none
 }
 
-// parse reads an endpoint. It keeps path and query verbatim and refuses what
+// ParseTarget reads an endpoint. It keeps path and query verbatim and refuses what
 // can't stand in a request line.
-func parse(raw string) (t target, err error) {
+func ParseTarget(raw string) (t Target, err error) {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] <= ' ' || raw[i] == 0x7f {
 			return t, errURL
 		}
 	}
 	if lt, ok := local.ParseURL(raw); ok {
-		return target{local: &lt, host: "localhost", path: lt.Path}, nil
+		return Target{local: &lt, Host: "localhost", path: lt.Path}, nil
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")
 	switch scheme = strings.ToLower(scheme); {
 	case !ok:
 		return t, errURL
 	case scheme == "http":
-		t.port = "80"
+		t.Port = "80"
 	case scheme == "https":
-		t.port, t.tls = "443", true
+		t.Port, t.TLS = "443", true
 	default:
 		return t, errURL
 	}
@@ -59,17 +59,17 @@ func parse(raw string) (t target, err error) {
 		if !strings.Contains(user, ":") {
 			user += ":"
 		}
-		t.auth = base64.StdEncoding.EncodeToString([]byte(user))
+		t.Auth = base64.StdEncoding.EncodeToString([]byte(user))
 		authority = authority[i+1:]
 	}
-	if t.host, err = t.splitPort(authority); err != nil {
+	if t.Host, err = t.splitPort(authority); err != nil {
 		return t, err
 	}
 	return t, nil
 }
 
 // splitPort sets the port of host[:port] and returns the host.
-func (t *target) splitPort(s string) (string, error) {
+func (t *Target) splitPort(s string) (string, error) {
 	port := ""
 	if strings.HasPrefix(s, "[") {
 		i := strings.IndexByte(s, ']')
@@ -85,7 +85,7 @@ func (t *target) splitPort(s string) (string, error) {
 		if port[0] != ':' || err != nil {
 			return "", errURL
 		}
-		t.port = strconv.FormatUint(n, 10)
+		t.Port = strconv.FormatUint(n, 10)
 	}
 	if s == "" {
 		return "", errURL
@@ -93,17 +93,20 @@ func (t *target) splitPort(s string) (string, error) {
 	return strings.ToLower(s), nil
 }
 
-// authority is the value of the Host header.
-func (t *target) authority() string {
-	host := t.host
+// Authority is the value of the Host header.
+func (t *Target) Authority() string {
+	host := t.Host
 	if strings.IndexByte(host, ':') >= 0 {
 		host = "[" + host + "]"
 	}
-	if t.local != nil || t.tls && t.port == "443" || !t.tls && t.port == "80" {
+	if t.local != nil || t.TLS && t.Port == "443" || !t.TLS && t.Port == "80" {
 		return host
 	}
-	return host + ":" + t.port
+	return host + ":" + t.Port
 }
+
+// Loopback says whether the host is this machine in any spelling.
+func Loopback(host string) bool { return loopback(host) != nil }
 
 // loopback returns the addresses to try, in order, for a host that is this
 // machine in any spelling: localhost, localhost., *.localhost, 127.1, ::1,
