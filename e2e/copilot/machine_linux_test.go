@@ -29,6 +29,7 @@ func TestMachinePolicy(t *testing.T) {
 		return
 	}
 	m := install(t)
+	t.Run("privilege", func(t *testing.T) { privilege(t, m) })
 	t.Run("together", func(t *testing.T) { together(t, m) })
 	t.Run("repository disables hooks", func(t *testing.T) { machineDisabled(t, m) })
 	t.Run("hostile environment", func(t *testing.T) { machineHostile(t, m) })
@@ -99,6 +100,62 @@ func (s *script) asUser() {
 		own(s.t, filepath.Join("/home", user))
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: devID, Gid: devID}}
 		return nil
+	}
+}
+
+// privilege: what parses input of others has no rights, nothing in the
+// developer's home is root's, and the env file holds no token.
+func privilege(t *testing.T, m *world.Machine) {
+	children, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", m.Agent.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found bool
+	for _, list := range children {
+		pids, _ := os.ReadFile(list)
+		for pid := range strings.FieldsSeq(string(pids)) {
+			line, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+			if !strings.Contains(string(line), "\x00endpoint") {
+				continue
+			}
+			found = true
+			status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := fmt.Sprintf("%d\t%d\t%d\t%d", agentID, agentID, agentID, agentID)
+			const none = "0000000000000000"
+			for _, want := range []string{"Uid:\t" + id, "Gid:\t" + id, "CapPrm:\t" + none, "CapEff:\t" + none, "CapInh:\t" + none, "CapAmb:\t" + none, "NoNewPrivs:\t1"} {
+				if !strings.Contains(string(status), want+"\n") {
+					t.Errorf("guard and relay's process does not have %q:\n%s", want, status)
+				}
+			}
+		}
+	}
+	if !found {
+		t.Error("guard and relay have no process of their own")
+	}
+	err = filepath.WalkDir(filepath.Join(m.Home(user), ".copilot"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Sys().(*syscall.Stat_t).Uid != devID {
+			t.Errorf("%s belongs to uid %d", path, info.Sys().(*syscall.Stat_t).Uid)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	env, err := os.ReadFile(filepath.Join(m.Home(user), ".copilot", "pinta-copilot.env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, no := range []string{"TOKEN", "HEADERS", "pinta_"} {
+		if strings.Contains(string(env), no) {
+			t.Errorf("the env file holds %s:\n%s", no, env)
+		}
 	}
 }
 

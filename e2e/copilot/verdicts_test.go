@@ -1,7 +1,12 @@
 package copilot_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,6 +105,7 @@ func TestVerdicts(t *testing.T) {
 		s.on(t).denied("deny.subagent", "call_child", denyText, s.path("child-ran"), "1.0.49")
 	})
 	t.Run("telemetry", func(t *testing.T) { telemetry(t, s.on(t), m, secrets) })
+	t.Run("canary", func(t *testing.T) { canary(t, m, secrets) })
 }
 
 // on is the script seen by a subtest.
@@ -209,5 +215,65 @@ func telemetry(t *testing.T, s *script, m *world.Machine, secrets map[string]str
 		if !names[name] {
 			t.Errorf("no span of event %s", name)
 		}
+	}
+}
+
+// canary: the secrets that were judged are in nothing that the product wrote:
+// state, spool, queue, logs, Manager's data, a diagnostics bundle.
+func canary(t *testing.T, m *world.Machine, secrets map[string]string) {
+	bundle := filepath.Join(m.Site.Dir, "diagnostics.zip")
+	if err := m.Call(t.Context(), nil, "diagnostics", "-o", bundle); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := zip.OpenReader(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	search := func(name string, data []byte) {
+		for what, secret := range secrets {
+			if bytes.Contains(data, []byte(secret)) {
+				t.Errorf("%s holds the secret %q", name, what)
+			}
+		}
+	}
+	for _, f := range archive.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		search(bundle+" "+f.Name, data)
+	}
+	// What the CLI, the developer and the repository wrote holds them, of course.
+	others := []string{filepath.Join(m.Home(user), "src"), filepath.Join(m.Home(user), "logs"), filepath.Join(m.Home(user), "tmp"),
+		filepath.Join(m.Home(user), ".copilot", "session-state"), filepath.Join(m.Home(user), ".copilot", "logs")}
+	err = filepath.WalkDir(m.Site.Dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case slices.Contains(others, path):
+			return fs.SkipDir
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // gone meanwhile
+		case err != nil:
+			return err
+		}
+		if strings.HasPrefix(path, filepath.Join(m.Home(user), ".copilot")) && !strings.Contains(path, "pinta") {
+			return nil // the CLI's own data
+		}
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return nil // gone meanwhile
+			}
+			search(path, data)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
