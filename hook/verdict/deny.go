@@ -57,10 +57,9 @@ type Cleaner func(string) string
 
 // Denial is what a denying run prints, in its parts.
 type Denial struct {
-	form       Form
-	text       string // for the model or the user before a tool
-	notice     string // for the user after it
-	evaluation string
+	form   Form
+	text   string // for the model or the user before a tool
+	notice string // for the user after it
 }
 
 // Plain is the denial that needs nothing but the decision: what is printed
