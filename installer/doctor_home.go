@@ -215,7 +215,7 @@ func (x *examiner) environment() {
 			x.add("shadowed.copilot-home", Error, s.Path, "COPILOT_HOME is set to "+s.Value+", which isn't a literal path: Copilot reads its hooks there and not in ~/.copilot",
 				"set COPILOT_HOME to a literal absolute path, so that hooks can be registered there")
 		case "BASH_ENV":
-			x.add("environment.bash-env", Warning, s.Path, "BASH_ENV is set: what that file prints spoils a hook's answer in user entries; the machine entry doesn't read it",
+			x.add("environment.bash-env", Notice, s.Path, "BASH_ENV is set: what that file prints spoils the answers of other hooks; our entries don't read it",
 				"unset BASH_ENV, or see that the file prints nothing")
 		default:
 			x.add("environment.override", Notice, s.Path, name+" is exported; managed entries override it", "take it out of the file")
@@ -345,7 +345,7 @@ var clientGaps = []struct {
 }{
 	{"no-output-guard", "1.0.57", "ignores modifiedResult: tool output can't be masked or withheld", Error},
 	{"drops-file", "1.0.71", "drops a whole hook file for one bad entry", Warning},
-	{"no-policy", "1.0.102", "isn't known to honour machine policy hooks: only the user entry counts", Notice},
+	{"no-policy", "1.0.57", "reads no machine policy hooks: only the user entry counts", Notice},
 }
 
 // older compares dotted versions; what isn't a number counts as 0.

@@ -69,7 +69,7 @@ var doctorCases = []struct {
 	{"plugin.root-gone", Warning, false, func(t *testing.T, b *bench) {
 		write(t, b.home("u", ".copilot", "config.json"), fmt.Sprintf(`{"installedPlugins":[{"name":"p","cache_path":%q}]}`, b.home("u", ".copilot", "installed-plugins", "p")), 0o644)
 	}},
-	{"environment.bash-env", Warning, false, func(t *testing.T, b *bench) {
+	{"environment.bash-env", Notice, false, func(t *testing.T, b *bench) {
 		write(t, b.home("u", ".config", "environment.d", "x.conf"), "BASH_ENV=/home/u/x\n", 0o644)
 	}},
 	{"environment.override", Notice, false, func(t *testing.T, b *bench) {
@@ -81,7 +81,7 @@ var doctorCases = []struct {
 	}},
 	{"client.no-output-guard", Error, false, session("1.0.49")},
 	{"client.drops-file", Warning, false, session("1.0.57")},
-	{"client.no-policy", Notice, false, session("1.0.88")},
+	{"client.no-policy", Notice, false, session("1.0.49")},
 	{"folder.writable", Warning, false, func(t *testing.T, b *bench) { must(t, os.Chmod(b.home("u", ".copilot", "hooks"), 0o777)) }},
 	{"canary.exit", Error, false, launcher("exit 3")},
 	{"canary.stdout", Error, false, launcher("echo noise; exit 0")},
