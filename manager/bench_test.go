@@ -56,3 +56,42 @@ func BenchmarkEnrol(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkReport is the Manager's part of a report, TLS aside.
+func BenchmarkReport(b *testing.B) {
+	m, err := Open(Options{Dir: b.TempDir(), URL: "http://127.0.0.1:1", Policies: Guard{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	key := newTestKey()
+	d := deviceRecord{Key: api.EncodeKey(public(key)), Device: api.Device{DeviceID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Group: DefaultGroup, State: api.DeviceStateActive}}
+	err = m.update(b.Context(), func(tx store.Tx) error { return devices.Put(tx, d.DeviceID, d) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	caller := api.Caller{DeviceID: d.DeviceID, Audience: m.audience, Key: key}
+	body := []byte(`{"configVersion":2,"state":"applied","agent":{"version":"1","os":"linux"},"users":[{"name":"ann","hook":"ok"}]}`)
+	requests := make([]*http.Request, b.N)
+	for i := range requests {
+		r, err := http.NewRequest("POST", api.Prefix+"/device/report", bytes.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if err := caller.Authorize(r, body, m.opt.Now()); err != nil {
+			b.Fatal(err)
+		}
+		requests[i] = r
+	}
+	h := m.Handler()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, r := range requests {
+		w := &headerOnly{header: http.Header{}}
+		h.ServeHTTP(w, r)
+		if w.status != http.StatusOK {
+			b.Fatalf("status %d", w.status)
+		}
+	}
+}

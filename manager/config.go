@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -30,7 +31,16 @@ func (s deviceSurface) GetDeviceConfig(w http.ResponseWriter, r *http.Request, c
 		w.group = group
 		return s.hub.add(id, etag, w)
 	}
-	s.hold(w, r, time.Duration(params.Wait)*time.Second, add, func(w http.ResponseWriter) { s.afterWait(w, id, etag) })
+	s.hold(w, r, apart(time.Duration(params.Wait)*time.Second), add, func(w http.ResponseWriter) { s.afterWait(w, id, etag) })
+}
+
+// apart shortens a long wait by up to a fifth: what a publication has brought into step comes out of it again, or the whole
+// fleet would ask within the same seconds of each minute from then on.
+func apart(d time.Duration) time.Duration {
+	if d < 20*time.Second {
+		return d
+	}
+	return d - rand.N(d/5)
 }
 
 // afterWait looks the group up again: a device may have been moved or retired meanwhile.

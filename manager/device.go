@@ -44,6 +44,7 @@ func (s deviceSurface) authenticate(w http.ResponseWriter, r *http.Request, op a
 	if err := call.Match(r, body); err != nil {
 		return refuse(api.NewProblem(api.ProblemCodeRequestMismatch, ""))
 	}
+	s.hub.came(c.id)
 	s.seen.mark(c.id, s.opt.Now())
 	return c, true
 }

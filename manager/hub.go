@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,10 +9,12 @@ import (
 const (
 	// maxHeld bounds the polls that are held at once.
 	maxHeld = 50_000
-	// wakeRate is how many held polls are answered in a second after a publication, so that the answers, and the reports
-	// that follow, don't come all at once.
-	wakeRate = 3_000
-	wakeStep = 20 * time.Millisecond
+	// A publication wakes the held polls by and by: each brings a report and the next poll. While wakeWindow of the woken
+	// haven't come back, no more are woken, so that a fleet is told as fast as this machine can bear, and no faster; who
+	// doesn't come within wakePatience isn't waited for.
+	wakeWindow   = 256
+	wakeStep     = 5 * time.Millisecond
+	wakePatience = 2 * time.Second
 )
 
 // hub holds the signed config of each group and knows who waits for a newer one.
@@ -24,6 +25,7 @@ type hub struct {
 	held    atomic.Int64       // polls that are held or are being answered
 	crowd   int64              // held when the end began
 	ends    chan struct{}
+	woken   map[string]time.Time // who hasn't come back yet
 }
 
 // waiter is one held poll. wake may be called more than once, from anywhere, and never blocks.
@@ -33,7 +35,7 @@ type waiter struct {
 }
 
 func newHub() *hub {
-	return &hub{groups: map[string]configRecord{}, waiters: map[string]*waiter{}, ends: make(chan struct{})}
+	return &hub{woken: map[string]time.Time{}, groups: map[string]configRecord{}, waiters: map[string]*waiter{}, ends: make(chan struct{})}
 }
 
 // config returns a group's config.
@@ -56,10 +58,10 @@ func (h *hub) load(list []configRecord) {
 		h.groups[c.Group] = c
 		changed[c.Group] = true
 	}
-	var wake []*waiter
-	for _, w := range h.waiters { // in no order, which is what is wanted
+	var wake []string
+	for device, w := range h.waiters { // in no order, which is what is wanted
 		if changed[w.group] {
-			wake = append(wake, w)
+			wake = append(wake, device)
 		}
 	}
 	if len(wake) > 0 {
@@ -67,25 +69,44 @@ func (h *hub) load(list []configRecord) {
 	}
 }
 
-func (h *hub) wakeAll(list []*waiter) {
-	const step = int(wakeRate * wakeStep / time.Second)
-	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+// wakeAll wakes devices as the window allows.
+func (h *hub) wakeAll(list []string) {
 	t := time.NewTicker(wakeStep)
 	defer t.Stop()
 	for len(list) > 0 {
-		n := min(step, len(list))
-		for _, w := range list[:n] {
-			w.wake()
-		}
-		if list = list[n:]; len(list) == 0 {
-			return
-		}
+		list = list[h.wakeSome(list, time.Now()):]
 		select {
 		case <-t.C:
 		case <-h.ends: // release wakes the rest
 			return
 		}
 	}
+}
+
+// wakeSome tells how many it woke.
+func (h *hub) wakeSome(list []string, now time.Time) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for device, at := range h.woken {
+		if now.Sub(at) > wakePatience {
+			delete(h.woken, device)
+		}
+	}
+	n := max(0, min(len(list), wakeWindow-len(h.woken)))
+	for _, device := range list[:n] {
+		if w := h.waiters[device]; w != nil {
+			h.woken[device] = now
+			w.wake()
+		}
+	}
+	return n
+}
+
+// came notes that a device has called.
+func (h *hub) came(device string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.woken, device)
 }
 
 // add registers a waiter. It is woken at once if the config is no longer the one that it waits to see replaced, or if the

@@ -112,7 +112,7 @@ func (a *agent) accept(doc, nonce string) error {
 // pollLoop holds a poll, one after the other, and acknowledges what comes.
 func (a *agent) pollLoop(ctx context.Context) {
 	backoff, failures := firstBackoff, 0
-	pause(ctx, mathrand.N(20*time.Second)) // machines don't start in the same moment
+	pause(ctx, mathrand.N(a.fleet.wait)) // machines don't start in the same moment
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := a.poll(ctx)

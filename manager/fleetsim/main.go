@@ -140,18 +140,7 @@ func simulate(ctx context.Context, o options) error {
 	say("  %d polls held; Manager %d MiB, %d MiB before: %.1f KiB an agent", r.Held, r.HeldKiB>>10, r.BaseKiB>>10, r.KiBPerAgent)
 	say("  %.0f requests a second, %.0f at most", r.SteadyPerSecond, r.SteadyPeak)
 
-	say("a policy is published")
-	acks, err := f.publish(ctx)
-	if err != nil {
-		return err
-	}
-	r.Acked, r.AckP50, r.AckP99, r.AckMax = len(acks), quantile(acks, 0.5), quantile(acks, 0.99), quantile(acks, 1)
-	say("  %d acknowledged: half within %.2f s, 99%% within %.2f s, all within %.2f s", r.Acked, r.AckP50, r.AckP99, r.AckMax)
-
 	if o.restart {
-		if !pause(ctx, o.settle) { // until the rate is steady again
-			return ctx.Err()
-		}
 		say("the Manager restarts")
 		back, err := f.restart(ctx, o)
 		if err != nil {
@@ -161,9 +150,17 @@ func simulate(ctx context.Context, o options) error {
 		if !pause(ctx, o.settle) {
 			return ctx.Err()
 		}
-		_, r.RestartPeak = f.rate.over(int(o.settle/time.Second) + int(back/time.Second) + 5)
+		_, r.RestartPeak = f.rate.over(int((o.settle+back)/time.Second) + 2)
 		say("  everybody is back after %.1f s; %.0f requests a second at most (%.2f × steady), %d enrolled again", r.BackSeconds, r.RestartPeak, r.RestartPeak/r.SteadyPerSecond, r.ReEnrolled)
 	}
+	say("a policy is published")
+	acks, err := f.publish(ctx)
+	if err != nil {
+		return err
+	}
+	r.Acked, r.AckP50, r.AckP99, r.AckMax = len(acks), quantile(acks, 0.5), quantile(acks, 0.99), quantile(acks, 1)
+	say("  %d acknowledged: half within %.2f s, 99%% within %.2f s, all within %.2f s", r.Acked, r.AckP50, r.AckP99, r.AckMax)
+
 	r.Errors = f.errors.Load()
 	say("%d errors that no restart explains", r.Errors)
 	r.judge(o)
