@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goreleaser/nfpm/v2"
@@ -32,7 +33,11 @@ func pack(description, format, target string) error {
 	if err != nil {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
-	config, err := nfpm.ParseFileWithEnvMapping(description, os.Getenv)
+	text, err := os.ReadFile(description)
+	if err != nil {
+		return err
+	}
+	config, err := nfpm.Parse(strings.NewReader(os.Expand(string(text), os.Getenv)))
 	if err != nil {
 		return fmt.Errorf("%s: %w", description, err)
 	}
