@@ -76,7 +76,7 @@ func (in *Input) Object() ([]byte, error) {
 			break
 		}
 		if bad != nil || err == io.EOF {
-			if len(bytes.TrimSpace(Decode(buf))) == 0 {
+			if bad == nil && len(bytes.TrimSpace(Decode(buf))) == 0 {
 				return nil, ErrEmpty
 			}
 			return nil, ErrNotJSON
