@@ -66,7 +66,7 @@ func main() {
 	b.check("the enrolment is the same", b.sameDevice)
 	b.check("a version that does not start gives way to the one before", func() error { return b.rollback(broken, v2) })
 	b.check("kill -9: back within seconds, hooks are guarded again", b.kill)
-	b.check("a stalled service is restarted by the watchdog's rules", b.watchdog)
+	b.check("systemd watches the service and hears its life signs", b.watchdog)
 	b.check("remove takes hooks and service away", b.remove)
 	b.check("purge takes the state away", b.purge)
 	b.site.Close()
