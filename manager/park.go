@@ -166,7 +166,12 @@ func (p *parked) answer(m *Manager, answer func(http.ResponseWriter)) (keep bool
 	if p.conn.SetWriteDeadline(time.Now().Add(answerTime)) != nil {
 		return false
 	}
-	return res.Write(p.conn) == nil && !res.Close
+	var out bytes.Buffer // one write, or every header line would be a TLS record
+	if res.Write(&out) != nil {
+		return false
+	}
+	_, err := p.conn.Write(out.Bytes())
+	return err == nil && !res.Close
 }
 
 // answerWriter keeps an answer until it is complete.

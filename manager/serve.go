@@ -28,8 +28,8 @@ const (
 	// connections that hold a request.
 	idleTime = 20 * time.Second
 	// garbage is what the heap may grow by before it is collected, in per cent: most of a Manager's heap is connections that
-	// wait, and half as much again beside them is enough.
-	garbage = 50
+	// wait, and three quarters as much again beside them is enough.
+	garbage = 75
 )
 
 // ServeOptions are Options and where to listen.

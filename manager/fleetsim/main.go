@@ -81,6 +81,8 @@ type result struct {
 	Acked           int      `json:"acked"`
 	AckP50          float64  `json:"ackP50Seconds"`
 	AckP99          float64  `json:"ackP99Seconds"`
+	AckCPU          float64  `json:"ackManagerCPUSeconds"`
+	AckOwnCPU       float64  `json:"ackFleetCPUSeconds"`
 	AckMax          float64  `json:"ackMaxSeconds"`
 	SteadyPerSecond float64  `json:"steadyPerSecond"`
 	SteadyPeak      float64  `json:"steadyPeakPerSecond"`
@@ -154,12 +156,15 @@ func simulate(ctx context.Context, o options) error {
 		say("  everybody is back after %.1f s; %.0f requests a second at most (%.2f × steady), %d enrolled again", r.BackSeconds, r.RestartPeak, r.RestartPeak/r.SteadyPerSecond, r.ReEnrolled)
 	}
 	say("a policy is published")
+	cpu = f.manager.cpu()
+	own := cpuOf("self")
 	acks, err := f.publish(ctx)
 	if err != nil {
 		return err
 	}
+	r.AckCPU, r.AckOwnCPU = (f.manager.cpu() - cpu).Seconds(), (cpuOf("self") - own).Seconds()
 	r.Acked, r.AckP50, r.AckP99, r.AckMax = len(acks), quantile(acks, 0.5), quantile(acks, 0.99), quantile(acks, 1)
-	say("  %d acknowledged: half within %.2f s, 99%% within %.2f s, all within %.2f s", r.Acked, r.AckP50, r.AckP99, r.AckMax)
+	say("  %d acknowledged: half within %.2f s, 99%% within %.2f s, all within %.2f s; CPU %.1f s of the Manager, %.1f s of the fleet", r.Acked, r.AckP50, r.AckP99, r.AckMax, r.AckCPU, r.AckOwnCPU)
 
 	r.Errors = f.errors.Load()
 	say("%d errors that no restart explains", r.Errors)

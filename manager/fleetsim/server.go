@@ -110,9 +110,12 @@ func (p *process) rss() int64 {
 	return n
 }
 
-// cpu is the Manager's CPU time so far; 0 where /proc isn't.
-func (p *process) cpu() time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+// cpu is the Manager's CPU time so far.
+func (p *process) cpu() time.Duration { return cpuOf(strconv.Itoa(p.cmd.Process.Pid)) }
+
+// cpuOf is the CPU time of a process; 0 where /proc isn't.
+func cpuOf(pid string) time.Duration {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0
 	}
