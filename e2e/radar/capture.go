@@ -275,7 +275,7 @@ func writePayloads(dir string, all map[string][]byte) error {
 // notCaptured are recorded payloads that the sessions here don't produce: they
 // need a terminal or a withheld permission.
 var notCaptured = map[string]bool{
-	"preCompact.camel.manual.json": true, "notification.camel.agent_idle.json": true,
+	"preCompact.camel.manual.json": true, "sessionEnd.camel.user_exit.json": true, "notification.camel.agent_idle.json": true,
 	"notification.camel.permission_prompt.json": true, "Notification.pascal.permission_prompt.json": true,
 }
 

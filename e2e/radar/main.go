@@ -44,11 +44,13 @@ type radar struct {
 	checkout string // root of the source tree
 	work     string // installed CLIs, programs, sessions
 	out      io.Writer
+	parts    map[string]bool // what to look at
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("radar", flag.ContinueOnError)
 	work := flags.String("work", filepath.Join(os.TempDir(), "pinta-radar"), "folder for installed CLIs, programs and sessions; kept")
+	parts := flags.String("part", "scenarios,host,payloads", "what to look at; the rest stays as it is recorded")
 	compare := flags.Bool("compare", false, "only compare: record nothing, write no document")
 	document := flags.Bool("document", false, "only write docs/hosts.md from what is recorded")
 	flags.Usage = func() {
@@ -62,7 +64,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := radar{checkout: checkout, work: *work, out: out}
+	r := radar{checkout: checkout, work: *work, out: out, parts: map[string]bool{}}
+	for part := range strings.SplitSeq(*parts, ",") {
+		if part != "scenarios" && part != "host" && part != "payloads" {
+			return fmt.Errorf("-part: %q is none of scenarios, host, payloads", part)
+		}
+		r.parts[part] = true
+	}
 	if *document {
 		return r.writeDocument()
 	}
@@ -121,29 +129,36 @@ func (r radar) look(ctx context.Context, t tools, version string, compareOnly bo
 	if err != nil {
 		return false, err
 	}
-	result := Result{Version: version}
-	if result.Scenarios, result.Failed, err = s.scenarios(ctx); err != nil {
-		return false, err
-	}
-	if result.Host, err = s.probe(ctx); err != nil {
-		return false, err
-	}
-	payloads, err := s.capture(ctx)
-	if err != nil {
-		return false, err
-	}
 	results, err := r.results()
 	if err != nil {
 		return false, err
 	}
 	base, known := baseline(results, version)
 	fmt.Fprintf(r.out, "   %s\n", comparedWith(base, version, known))
-	differences := compare(base, result)
-	recorded, err := readPayloads(r.payloadDir(base.Version))
-	if err != nil {
-		return false, err
+	result := base
+	result.Version = version
+	if r.parts["scenarios"] {
+		if result.Scenarios, result.Failed, err = s.scenarios(ctx); err != nil {
+			return false, err
+		}
 	}
-	differences = append(differences, comparePayloads(recorded, payloads)...)
+	if r.parts["host"] {
+		if result.Host, err = s.probe(ctx); err != nil {
+			return false, err
+		}
+	}
+	differences := compare(base, result)
+	var payloads map[string][]byte
+	if r.parts["payloads"] {
+		if payloads, err = s.capture(ctx); err != nil {
+			return false, err
+		}
+		recorded, err := readPayloads(r.payloadDir(r.nearestPayloads(version)))
+		if err != nil {
+			return false, err
+		}
+		differences = append(differences, comparePayloads(recorded, payloads)...)
+	}
 	for _, name := range result.Failed {
 		fmt.Fprintf(r.out, "   FAILED %s: see %s\n", name, s.log())
 	}
@@ -156,7 +171,7 @@ func (r radar) look(ctx context.Context, t tools, version string, compareOnly bo
 	if compareOnly {
 		return len(differences) > 0, nil
 	}
-	if _, err := os.Stat(r.payloadDir(version)); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(r.payloadDir(version)); len(payloads) > 0 && errors.Is(err, os.ErrNotExist) {
 		if err := writePayloads(r.payloadDir(version), payloads); err != nil {
 			return false, err
 		}
@@ -178,6 +193,19 @@ func comparedWith(base Result, version string, known bool) string {
 // payloadDir holds a version's recorded payloads.
 func (r radar) payloadDir(version string) string {
 	return filepath.Join(r.checkout, "hook", "testdata", "fixtures", version)
+}
+
+// nearestPayloads is the version itself, if its payloads are recorded, else the
+// nearest one below.
+func (r radar) nearestPayloads(version string) string {
+	dirs, _ := os.ReadDir(r.payloadDir(""))
+	best := ""
+	for _, d := range dirs {
+		if v := d.Name(); isVersion(v) && compareVersions(v, version) <= 0 && (best == "" || compareVersions(v, best) > 0) {
+			best = v
+		}
+	}
+	return best
 }
 
 // sorted are the keys of all maps, each once.

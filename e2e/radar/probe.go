@@ -115,7 +115,10 @@ func answer(args []string, in io.Reader, out, errOut io.Writer) int {
 func (s stage) probe(ctx context.Context) (map[string]string, error) {
 	hooks := map[string]any{}
 	for event := range probes {
-		hooks[event] = []any{map[string]any{"type": "command", "bash": quote(s.self) + " " + answerVerb + " " + event, "timeoutSec": int(limit.Seconds())}}
+		// bash looks at the event itself, so that a case costs the start of one
+		// program and not of one for each event.
+		text := fmt.Sprintf("IFS= read -r -d '' i; case $i in *CASE:%s/*) exec %s %s %s <<< \"$i\";; esac", event, quote(s.self), answerVerb, event)
+		hooks[event] = []any{map[string]any{"type": "command", "bash": text, "timeoutSec": int(limit.Seconds())}}
 	}
 	session, err := s.session("probe", hooks)
 	if err != nil {
@@ -132,7 +135,7 @@ func (s stage) probe(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("probe exit codes and outputs: %w\n%s", err, result.Stderr)
 	}
-	facts := map[string]string{}
+	facts, n := map[string]string{}, newNormaliser(session)
 	for event, cases := range probes {
 		for name := range cases {
 			told, asked := result.Model.ToolResult(event + "_" + name)
@@ -141,7 +144,7 @@ func (s stage) probe(ctx context.Context) (map[string]string, error) {
 				continue
 			}
 			_, err := os.Stat(filepath.Join(session.Repo, "trace-"+event+"-"+name))
-			facts[event+"/"+name] = outcome(told, err == nil)
+			facts[event+"/"+name] = outcome(n.normalise(told), err == nil)
 		}
 	}
 	return facts, nil

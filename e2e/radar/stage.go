@@ -139,7 +139,7 @@ func (s stage) session(name string, hooks map[string]any) (copilot.Session, erro
 
 // play runs a session; what the CLI makes of it is no error.
 func play(ctx context.Context, session copilot.Session) (copilot.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 12*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
 	return session.Run(ctx)
 }
