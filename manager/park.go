@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -162,25 +163,32 @@ func (p *parked) answer(m *Manager, answer func(http.ResponseWriter)) (keep bool
 	w := &answerWriter{header: http.Header{}, status: http.StatusOK}
 	answer(w)
 	w.header.Set("Date", m.opt.Now().UTC().Format(http.TimeFormat))
-	res := http.Response{ProtoMajor: 1, ProtoMinor: 1, StatusCode: w.status, Header: w.header, ContentLength: int64(w.body.Len()), Body: io.NopCloser(&w.body), Close: !p.keep || m.hub.released()}
-	if p.conn.SetWriteDeadline(time.Now().Add(answerTime)) != nil {
+	res := http.Response{ProtoMajor: 1, ProtoMinor: 1, StatusCode: w.status, Header: w.header, ContentLength: int64(len(w.body)),
+		Body: io.NopCloser(strings.NewReader(w.body)), Close: !p.keep || m.hub.released()}
+	out := answers.Get().(*bytes.Buffer)
+	defer answers.Put(out)
+	out.Reset()
+	if res.Write(out) != nil || p.conn.SetWriteDeadline(time.Now().Add(answerTime)) != nil {
 		return false
 	}
-	var out bytes.Buffer // one write, or every header line would be a TLS record
-	if res.Write(&out) != nil {
-		return false
-	}
-	_, err := p.conn.Write(out.Bytes())
+	_, err := p.conn.Write(out.Bytes()) // at once, or every header line would be a TLS record
 	return err == nil && !res.Close
 }
 
-// answerWriter keeps an answer until it is complete.
+// answers are buffers: after a publication the same large answer is written to everybody.
+var answers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// answerWriter keeps an answer until it is complete. A document that is written as one string isn't copied.
 type answerWriter struct {
 	header http.Header
 	status int
-	body   bytes.Buffer
+	body   string
 }
 
 func (w *answerWriter) Header() http.Header         { return w.header }
 func (w *answerWriter) WriteHeader(status int)      { w.status = status }
-func (w *answerWriter) Write(b []byte) (int, error) { return w.body.Write(b) }
+func (w *answerWriter) Write(b []byte) (int, error) { return w.WriteString(string(b)) }
+func (w *answerWriter) WriteString(s string) (int, error) {
+	w.body += s
+	return len(s), nil
+}

@@ -150,7 +150,7 @@ func Raw(res *http.Response, err error) ([]byte, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, MaxAnswer+1))
+	body, err := readAll(res)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read the manager's answer: %w", err)
@@ -162,6 +162,16 @@ func Raw(res *http.Response, err error) ([]byte, error) {
 		return body, nil
 	}
 	return nil, problemOf(res, body)
+}
+
+// readAll reads a body of MaxAnswer+1 bytes at most, into one buffer if its length is told.
+func readAll(res *http.Response) ([]byte, error) {
+	if n := res.ContentLength; n >= 0 && n <= MaxAnswer {
+		body := make([]byte, n)
+		_, err := io.ReadFull(res.Body, body)
+		return body, err
+	}
+	return io.ReadAll(io.LimitReader(res.Body, MaxAnswer+1))
 }
 
 // problemOf reads a problem document. What somebody else answers, a proxy say, becomes one with an empty code: it proves
