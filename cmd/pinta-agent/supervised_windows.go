@@ -19,7 +19,7 @@ func (a *app) supervised(ctx context.Context) error {
 	if a.root != "" {
 		return a.serve(ctx, nil)
 	}
-	s := &service{app: a, ctx: ctx}
+	s := &controlled{app: a, ctx: ctx}
 	err := svc.Run(serviceName, s)
 	if errors.Is(err, windows.ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
 		return a.serve(ctx, nil)
@@ -27,7 +27,7 @@ func (a *app) supervised(ctx context.Context) error {
 	return errors.Join(err, s.err)
 }
 
-type service struct {
+type controlled struct {
 	app *app
 	ctx context.Context //nolint:containedctx // svc.Run passes none
 	err error
@@ -35,7 +35,7 @@ type service struct {
 
 // Execute is what the service control manager starts. The service counts as
 // running once hooks are answered; an installer rolls back if it never does.
-func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+func (s *controlled) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
 	status <- svc.Status{State: svc.StartPending, WaitHint: 30_000}
 	if err := s.log(); err != nil {
 		s.err = err
@@ -69,7 +69,7 @@ func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 }
 
 // log: a service has no standard error.
-func (s *service) log() error {
+func (s *controlled) log() error {
 	if _, ok := s.app.stderr.(*logFile); ok {
 		return nil
 	}
