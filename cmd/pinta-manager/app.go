@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -145,16 +144,6 @@ func oneLine(s string, limit int) string {
 		return string(r[:limit-1]) + "…"
 	}
 	return s
-}
-
-// isTerminal tells whether w is a person's screen.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // instant reads a time: RFC 3339, or how long ago (24h).
