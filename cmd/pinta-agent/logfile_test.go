@@ -37,6 +37,6 @@ func TestLogFileIsBounded(t *testing.T) {
 		t.Errorf("a log is not continued: %v", err)
 	}
 	if err == nil {
-		again.Close() //nolint:errcheck // a test's
+		again.Close()
 	}
 }

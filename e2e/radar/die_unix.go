@@ -13,7 +13,7 @@ import (
 func die(name string) {
 	s := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "SEGV": syscall.SIGSEGV}[name]
 	signal.Reset(s)
-	syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) //nolint:errcheck // only a core file less
-	syscall.Kill(os.Getpid(), s)                              //nolint:errcheck // if it fails we exit
+	syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
+	syscall.Kill(os.Getpid(), s)
 	time.Sleep(time.Second)
 }

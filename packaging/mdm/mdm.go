@@ -79,7 +79,7 @@ func schema() map[string]any {
 
 func escape(s string) string {
 	var b bytes.Buffer
-	xml.EscapeText(&b, []byte(s)) //nolint:errcheck // into memory
+	xml.EscapeText(&b, []byte(s))
 	return b.String()
 }
 
