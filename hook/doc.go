@@ -25,5 +25,9 @@
 // panics and the one write to stdout live there.
 //
 // Speed is the product: a hook runs for every event of every session, so the
-// package keeps to what start-up can afford (bench/ measures it).
+// package keeps to what start-up can afford. Measured in processor time against
+// an empty Go program (medians of interleaved runs, make bench-hook repeats the
+// comparison by the clock): crypto/tls linked and not used 1.47; a run without
+// endpoints 1.39; with guard and collector on this machine 1.70; the first
+// version, with a goroutine and a timer for each file, 1.84 and 2.12.
 package hook
