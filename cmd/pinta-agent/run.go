@@ -10,6 +10,7 @@ import (
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/daemon"
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/endpoint"
 	"github.com/pinta-ai/pinta-agent/installer"
+	"github.com/pinta-ai/pinta-agent/installer/users"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -49,6 +50,9 @@ func (a *app) endpointCommand() *cobra.Command {
 		Use: endpoint.Command, Hidden: true, Args: cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it may read nothing of the machine
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := users.Confine(); err != nil {
+				return err
+			}
 			listener, spool, err := endpoint.Inherited()
 			if err != nil {
 				return err

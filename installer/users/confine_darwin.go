@@ -10,4 +10,4 @@ func runningImage() (string, error) { return os.Executable() }
 // dieWithParent: the end of its stdin tells the worker.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-func confine() error { return nil }
+func Confine() error { return nil }

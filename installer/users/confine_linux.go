@@ -19,11 +19,11 @@ func runningImage() (string, error) {
 
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
-// confine sets no_new_privs for every thread of the worker: nothing that it
+// Confine sets no_new_privs for every thread of this process: nothing that it
 // starts can gain rights, by set-user-ID programs either. A program built with
 // cgo can't reach all its threads, so it starts itself anew from one that has
 // the mark, which lasts.
-func confine() error {
+func Confine() error {
 	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err == nil && on == 1 {
 		return nil
 	}

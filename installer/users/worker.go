@@ -32,7 +32,7 @@ type Handler func(ctx context.Context, request []byte, emit func(line any) error
 // reads the request, calls handle and writes what it returns. The exit status
 // is 0 if an answer was written.
 func Serve(stdin io.Reader, stdout io.Writer, handle Handler) int {
-	if err := confine(); err != nil {
+	if err := Confine(); err != nil {
 		return 3
 	}
 	in := bufio.NewReaderSize(io.LimitReader(stdin, MaxMessage), 64<<10)
