@@ -4,21 +4,23 @@
 //
 // The flow, which run.go holds from top to bottom in this order (hook.md 3):
 //
-//			stdin ── event ──┬─ trace, model ── span ── guard question ── verdict
-//			                 │                   │                           │
-//			env file ────────┘                   │        denial → stdout ◀──┤
-//			                                     ▼                           │
-//			                   redaction, truncation, guard attributes ◀─────┘
-//			                                     │
-//			                    denied: queue ◀──┴──▶ else: flush the queue, send
+//	stdin ── event ──┬─ trace, model ── span ── guard question ── verdict
+//	                 │                   │                           │
+//	env file ────────┘                   │        denial → stdout ◀──┤
+//	                                     ▼                           │
+//	                   redaction, truncation, guard attributes ◀─────┘
+//	                                     │
+//	                    denied: queue ◀──┴──▶ else: flush the queue, send
 //
-//		  - config finds settings in the environment and in pinta-copilot.env;
-//		  - event reads and classifies the payload; rawjson walks JSON for all;
-//		  - span builds, redacts (package redact), cuts and writes the OTLP span;
-//		  - verdict asks the guard through post, the HTTP client, and words denials;
-//	    remote adds other machines, TLS and proxies to post;
-//		  - trace remembers a turn's trace id, model reads transcripts, queue keeps
-//	    undelivered spans.
+// The packages in it:
+//
+//   - config finds settings in the environment and in pinta-copilot.env;
+//   - event reads and classifies the payload; rawjson walks JSON for all;
+//   - trace remembers a turn's trace id, model reads transcripts;
+//   - span builds, redacts (package redact), cuts and writes the OTLP span;
+//   - verdict asks the guard through post, the HTTP client, and words denials;
+//     remote adds other machines, TLS and proxies to post;
+//   - queue keeps undelivered spans.
 //
 // What holds whatever happens (hook.md 1): the exit status is 0; stdout is
 // empty or one JSON line, written before any telemetry work; after a denial no
