@@ -81,9 +81,10 @@ func (s deviceSurface) giveConfig(w http.ResponseWriter, id, group, etag string)
 	document(w, http.StatusOK, conf.JWS)
 }
 
-func (m *Manager) device(ctx context.Context, id string) (d deviceRecord, err error) {
+// device reads a device; the record must not be changed.
+func (m *Manager) device(ctx context.Context, id string) (d *deviceRecord, err error) {
 	err = m.view(ctx, func(tx store.Tx) (err error) {
-		d, err = devices.Get(tx, id)
+		d, err = m.known.get(tx, id)
 		return err
 	})
 	return d, err

@@ -22,6 +22,7 @@ type deviceSurface struct{ *Manager }
 type deviceCaller struct {
 	id, group string
 	reenroll  bool // it should enrol again: a clone was seen
+	orders    bool // there are actions that it hasn't acknowledged
 }
 
 // authenticate: signature, audience, clock, replay, state of the device; then the body, and that the JWT was made for it.
@@ -55,50 +56,57 @@ func (s deviceSurface) identify(r *http.Request) (*api.Call, deviceCaller, error
 	if err == nil {
 		d, err = s.settle(r, d, call) // outside of the gate: it may wait for the disk
 	}
-	return call, deviceCaller{id: d.DeviceID, group: d.Group, reenroll: d.State == api.DeviceStateQuarantined}, err
+	if err != nil {
+		return nil, deviceCaller{}, err
+	}
+	return call, deviceCaller{id: d.DeviceID, group: d.Group, reenroll: d.State == api.DeviceStateQuarantined, orders: d.ordered()}, nil
+}
+
+// ordered tells whether any action waits to be acknowledged.
+func (d *deviceRecord) ordered() bool {
+	return slices.ContainsFunc(d.Orders, func(o orderRecord) bool { return o.State == api.ActionStateStatePending })
 }
 
 // believe checks a JWT but for its request.
-func (s deviceSurface) believe(r *http.Request) (*api.Call, deviceRecord, error) {
-	var d deviceRecord
+func (s deviceSurface) believe(r *http.Request) (*api.Call, *deviceRecord, error) {
 	leave, p := s.gates.device.enter(r.Context())
 	if p != nil {
-		return nil, d, p
+		return nil, nil, p
 	}
 	defer leave()
 	jwt, ok := bearer(r)
 	if !ok {
-		return nil, d, api.NewProblem(api.ProblemCodeUnauthenticated, "a device JWT is needed")
+		return nil, nil, api.NewProblem(api.ProblemCodeUnauthenticated, "a device JWT is needed")
 	}
 	call, err := api.ParseCall(jwt)
 	switch {
 	case errors.Is(err, api.ErrSignature):
-		return nil, d, api.NewProblem(api.ProblemCodeSignature, "")
+		return nil, nil, api.NewProblem(api.ProblemCodeSignature, "")
 	case err != nil:
-		return nil, d, api.NewProblem(api.ProblemCodeUnauthenticated, err.Error())
+		return nil, nil, api.NewProblem(api.ProblemCodeUnauthenticated, err.Error())
 	}
 	d, key, err := s.lookUp(r, call)
 	if err != nil {
-		return nil, d, err
+		return nil, nil, err
 	}
 	now := s.opt.Now()
 	switch err := call.Verify(key, s.audience, now); {
 	case errors.Is(err, api.ErrAudience):
-		return nil, d, api.NewProblem(api.ProblemCodeAudience, "")
+		return nil, nil, api.NewProblem(api.ProblemCodeAudience, "")
 	case errors.Is(err, api.ErrClock):
-		return nil, d, skew(now)
+		return nil, nil, skew(now)
 	case err != nil:
-		return nil, d, api.NewProblem(api.ProblemCodeSignature, "")
+		return nil, nil, api.NewProblem(api.ProblemCodeSignature, "")
 	}
 	// What was used up before this process started is not known, so nothing from before is taken: with the server's time
 	// the device makes it good.
 	if call.Claims.Iat < s.started.Unix() {
-		return nil, d, skew(now)
+		return nil, nil, skew(now)
 	}
 	if first, full := s.replay.first(d.DeviceID, call.Claims.Jti); full {
-		return nil, d, busy(10 * time.Second)
+		return nil, nil, busy(10 * time.Second)
 	} else if !first {
-		return nil, d, api.NewProblem(api.ProblemCodeReplay, "")
+		return nil, nil, api.NewProblem(api.ProblemCodeReplay, "")
 	}
 	return call, d, nil
 }
@@ -114,13 +122,10 @@ func bearer(r *http.Request) (string, bool) {
 }
 
 // lookUp finds the device and which of its keys is meant.
-func (s deviceSurface) lookUp(r *http.Request, call *api.Call) (d deviceRecord, key ed25519.PublicKey, err error) {
-	err = s.view(r.Context(), func(tx store.Tx) (err error) {
-		d, err = devices.Get(tx, call.Claims.Iss)
-		return err
-	})
+func (s deviceSurface) lookUp(r *http.Request, call *api.Call) (*deviceRecord, ed25519.PublicKey, error) {
+	d, err := s.device(r.Context(), call.Claims.Iss)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return d, nil, err
+		return nil, nil, err
 	}
 	if err == nil {
 		for _, k := range []string{d.Key, d.Candidate} {
@@ -129,43 +134,22 @@ func (s deviceSurface) lookUp(r *http.Request, call *api.Call) (d deviceRecord, 
 			}
 		}
 	}
-	return d, nil, api.NewProblem(api.ProblemCodeDeviceUnknown, "")
+	return nil, nil, api.NewProblem(api.ProblemCodeDeviceUnknown, "")
 }
 
 // settle does what a believed call brings about: the first use of an offered key makes it the key, a new boot is
 // remembered, a boot that comes back after a newer one is a clone. It refuses the retired and the quarantined.
-func (s deviceSurface) settle(r *http.Request, d deviceRecord, call *api.Call) (deviceRecord, error) {
+func (s deviceSurface) settle(r *http.Request, d *deviceRecord, call *api.Call) (*deviceRecord, error) {
 	if d.State == api.DeviceStateRetired {
 		p := api.NewProblem(api.ProblemCodeDeviceRetired, "")
 		p.Statement = d.Retirement
 		return d, p
 	}
-	now := s.opt.Now().UTC()
-	isCandidate := func(d *deviceRecord) bool {
-		pub, err := api.DecodeKey(d.Candidate)
-		return err == nil && api.KeyID(pub) == call.KeyID
-	}
 	boot := call.Claims.Boot
 	newest := len(d.Boots) - 1
-	if isCandidate(&d) || boot != "" && (newest < 0 || d.Boots[newest].ID != boot) {
-		err := s.update(r.Context(), func(tx store.Tx) (err error) {
-			if d, err = devices.Get(tx, d.DeviceID); err != nil {
-				return err
-			}
-			if isCandidate(&d) {
-				d.Key, d.Candidate = d.Candidate, ""
-				if err := s.audit(tx, "device:"+d.DeviceID, "device.key", d.DeviceID, "key rotated"); err != nil {
-					return err
-				}
-			}
-			if cloned := d.booted(boot, now, s.opt.CloneGrace); cloned {
-				if err := s.audit(tx, "manager", "device.clone", d.DeviceID, "two boots use one key"); err != nil {
-					return err
-				}
-			}
-			return devices.Put(tx, d.DeviceID, d)
-		})
-		if err != nil {
+	if d.offers(call.KeyID) || boot != "" && (newest < 0 || d.Boots[newest].ID != boot) {
+		var err error
+		if d, err = s.progress(r, d.DeviceID, call); err != nil {
 			return d, err
 		}
 	}
@@ -174,6 +158,36 @@ func (s deviceSurface) settle(r *http.Request, d deviceRecord, call *api.Call) (
 		return d, api.NewProblem(api.ProblemCodeClone, "")
 	}
 	return d, nil
+}
+
+// offers tells whether kid is the key that the device has offered and not yet used.
+func (d *deviceRecord) offers(kid string) bool {
+	pub, err := api.DecodeKey(d.Candidate)
+	return err == nil && api.KeyID(pub) == kid
+}
+
+// progress writes what a call changes.
+func (s deviceSurface) progress(r *http.Request, id string, call *api.Call) (*deviceRecord, error) {
+	var d deviceRecord
+	now := s.opt.Now().UTC()
+	err := s.update(r.Context(), func(tx store.Tx) (err error) {
+		if d, err = devices.Get(tx, id); err != nil {
+			return err
+		}
+		if d.offers(call.KeyID) {
+			d.Key, d.Candidate = d.Candidate, ""
+			if err := s.audit(tx, "device:"+id, "device.key", id, "key rotated"); err != nil {
+				return err
+			}
+		}
+		if cloned := d.booted(call.Claims.Boot, now, s.opt.CloneGrace); cloned {
+			if err := s.audit(tx, "manager", "device.clone", id, "two boots use one key"); err != nil {
+				return err
+			}
+		}
+		return devices.Put(tx, id, d)
+	})
+	return &d, err
 }
 
 // booted remembers a boot and tells whether it gives a clone away. A quarantined device keeps the older of the two boots

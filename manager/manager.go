@@ -69,6 +69,7 @@ type Manager struct {
 	hub       *hub
 	seen      *sightings
 	replay    *replay
+	known     deviceCache
 	gates     gates
 	proxies   proxies
 	audience  string

@@ -99,10 +99,13 @@ func (s deviceSurface) ReportDevice(w http.ResponseWriter, r *http.Request, c de
 	if rep.Agent.Version == "" {
 		rep.Agent.Version = r.UserAgent()
 	}
-	actions, err := s.orders(r.Context(), c.id, rep.ActionsDone)
-	if err != nil {
-		s.fail(w, r, err)
-		return
+	actions := []string{}
+	if c.orders {
+		var err error
+		if actions, err = s.orders(r.Context(), c.id, rep.ActionsDone); err != nil {
+			s.fail(w, r, err)
+			return
+		}
 	}
 	rep.ActionsDone = nil
 	s.seen.put(c.id, s.opt.Now(), &rep)

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -27,9 +26,6 @@ const (
 	// is cheaper made anew than held. It must be longer than a busy Manager takes to look at what has come, or it would close
 	// connections that hold a request.
 	idleTime = 20 * time.Second
-	// garbage is what the heap may grow by before it is collected, in per cent: most of a Manager's heap is connections that
-	// wait, and three quarters as much again beside them is enough.
-	garbage = 75
 )
 
 // ServeOptions are Options and where to listen.
@@ -44,9 +40,6 @@ type ServeOptions struct {
 // Serve runs a Manager until ctx ends, then answers held polls and ends within 5 s.
 func Serve(ctx context.Context, o ServeOptions) error {
 	o.defaults()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
-	}
 	var err error
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil { // the ready file names the key file to whoever reads it, wherever
 		return fmt.Errorf("data directory: %w", err)
