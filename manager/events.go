@@ -240,17 +240,18 @@ func (m *Manager) retainSome(ctx context.Context) (more bool, err error) {
 
 // forgetBatches drops the ids that no device will send again.
 func (m *Manager) forgetBatches(tx store.Tx, now time.Time) error {
-	var old []string
-	for key, raw := range tx.Scan(string(batches), store.Range{}) {
-		var at time.Time
-		if json.Unmarshal(raw, &at) != nil || now.Sub(at) > batchMemory {
-			if old = append(old, key); len(old) == retainStep {
-				break
-			}
+	old := map[string]string{}
+	for id, raw := range tx.Scan(string(batchTimes), store.Range{Before: ulidAt(now.Add(-batchMemory))}) {
+		var key string
+		if err := json.Unmarshal(raw, &key); err != nil {
+			return err
+		}
+		if old[id] = key; len(old) == retainStep {
+			break
 		}
 	}
-	for _, key := range old {
-		if err := batches.Delete(tx, key); err != nil {
+	for id, key := range old {
+		if err := errors.Join(batchTimes.Delete(tx, id), batches.Delete(tx, key)); err != nil {
 			return err
 		}
 	}

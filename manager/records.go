@@ -29,6 +29,7 @@ const (
 	audits     = store.Table[api.AuditEntry]("audit") // by ordinal(seq)
 	events     = store.Table[api.Event]("events")
 	batches    = store.Table[time.Time]("batches") // by device/batch
+	batchTimes = store.Table[string]("batch-times") // key in batches, by an id in the order of time
 	outbox     = store.Table[[]byte]("outbox")
 )
 

@@ -55,7 +55,7 @@ func (s deviceSurface) export(w http.ResponseWriter, r *http.Request, c deviceCa
 		if _, err := batches.Get(tx, key); !errors.Is(err, store.ErrNotFound) {
 			return err // nil: it is there already
 		}
-		if err := batches.Put(tx, key, now); err != nil {
+		if err := errors.Join(batches.Put(tx, key, now), batchTimes.Put(tx, s.ids.next(), key)); err != nil {
 			return err
 		}
 		var size int64

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pinta-ai/pinta-agent/internal/api"
+	"github.com/pinta-ai/pinta-agent/manager/store"
 )
 
 func attr(k, v string) *common.KeyValue {
@@ -238,6 +239,14 @@ func TestRetention(t *testing.T) {
 	b.must(d.send("batch-late", span("s", b.now())))
 	b.must(b.m.retain(t.Context()))
 	equal(t, len(b.events(api.ListEventsParams{})), 1)
+	known := 0
+	b.must(b.m.view(t.Context(), func(tx store.Tx) error {
+		for range tx.Scan(string(batches), store.Range{}) {
+			known++
+		}
+		return nil
+	}))
+	equal(t, known, 1) // what no device sends again is forgotten
 }
 
 func TestForward(t *testing.T) {
