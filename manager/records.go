@@ -28,7 +28,7 @@ const (
 	appeals    = store.Table[api.Appeal]("appeals")
 	audits     = store.Table[api.AuditEntry]("audit") // by ordinal(seq)
 	events     = store.Table[api.Event]("events")
-	batches    = store.Table[time.Time]("batches") // by device/batch
+	batches    = store.Table[time.Time]("batches")  // by device/batch
 	batchTimes = store.Table[string]("batch-times") // key in batches, by an id in the order of time
 	outbox     = store.Table[[]byte]("outbox")
 )
