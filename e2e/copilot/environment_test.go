@@ -13,8 +13,8 @@ import (
 // the hook: every variable that it or its runtime reads (security.md S17).
 // COPILOT_HOME and BASH_ENV are not among them: which hook file the CLI reads and
 // what its shell prints have scenarios of their own.
-func hostile(dead string) map[string]string {
-	return map[string]string{
+func hostile(c cli, dead string) map[string]string {
+	all := map[string]string{
 		config.Event:            "Notification",
 		config.Source:           "user",
 		config.GuardEndpoint:    "",
@@ -34,9 +34,14 @@ func hostile(dead string) map[string]string {
 		"COPILOT_AGENT_PROMPT": "spoiled",
 		"GODEBUG":              "http2debug=2,netdns=go+9", "GOTRACEBACK": "crash", "GOMAXPROCS": "1", "GOGC": "1", "GOMEMLIMIT": "1MiB",
 		"LD_PRELOAD": "/nonexistent/spoiled.so", "ENV": "/nonexistent/profile", "SHELLOPTS": "errexit", "IFS": "/", "CDPATH": "/",
-		"BASH_FUNC_[%%": "() { return 1; }", "BASH_FUNC_echo%%": "() { printf spoiled; }", "BASH_FUNC_exit%%": "() { return 2; }",
 		"PINTA_ENROLLMENT_TOKEN": "not-a-token",
 	}
+	if c.atLeast("1.0.73") { // the shell tool of older ones doesn't come up with them
+		all["BASH_FUNC_[%%"] = "() { return 1; }"
+		all["BASH_FUNC_echo%%"] = "() { printf spoiled; }"
+		all["BASH_FUNC_exit%%"] = "() { return 2; }"
+	}
+	return all
 }
 
 // unreachable is the address of a port of loopback on which nobody listens.
@@ -59,7 +64,7 @@ func TestHostileEnvironment(t *testing.T) {
 	secret := secretOf("ghp_")
 	s.write("mask.ini", "token = "+secret+"\n")
 	s.write("victim/keep", "")
-	maps.Copy(s.session.Env, hostile(unreachable(t)))
+	maps.Copy(s.session.Env, hostile(s.cli, unreachable(t)))
 	s.bash("call_allow", "touch allowed")
 	s.bash("call_deny", "touch denied-ran; rm -rf victim")
 	s.bash("call_mask", "cat mask.ini")

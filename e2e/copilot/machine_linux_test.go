@@ -186,21 +186,19 @@ func together(t *testing.T, m *world.Machine) {
 			}
 		}
 	}
-	once := len(count) == 3
+	judged := "once"
 	for _, n := range count {
-		once = once && n == 1
+		if n > 1 {
+			judged = "twice"
+		}
 	}
 	policy := "read"
 	if sources["machine"] == 0 {
 		policy = "not read"
 	}
 	note(t, "machine.policy", policy)
-	judged := "once"
-	if !once || sources["user"] > 0 {
-		judged = "twice"
-		if s.cli.atLeast("1.0.102") {
-			t.Errorf("spans of each call %v, of each source %v", count, sources)
-		}
+	if len(count) != 3 || s.cli.atLeast("1.0.102") && (judged != "once" || sources["user"] > 0) {
+		t.Errorf("spans of each call %v, of each source %v", count, sources)
 	}
 	note(t, "machine.once", judged)
 }
@@ -225,7 +223,7 @@ func machineHostile(t *testing.T, m *world.Machine) {
 	s.write("victim/keep", "")
 	noisy := s.path("noisy.sh")
 	s.write("noisy.sh", "echo hello from BASH_ENV\n")
-	maps.Copy(s.session.Env, hostile(unreachable(t)))
+	maps.Copy(s.session.Env, hostile(s.cli, unreachable(t)))
 	s.session.Env["BASH_ENV"] = noisy
 	s.session.Env["COPILOT_HOME"] = filepath.Join(m.Home(user), "elsewhere")
 	s.asUser()
