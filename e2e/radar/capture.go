@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -270,106 +269,4 @@ func writePayloads(dir string, all map[string][]byte) error {
 		}
 	}
 	return nil
-}
-
-// notCaptured are recorded payloads that the sessions here don't produce: they
-// need a terminal or a withheld permission.
-var notCaptured = map[string]bool{
-	"preCompact.camel.manual.json": true, "sessionEnd.camel.user_exit.json": true, "notification.camel.agent_idle.json": true,
-	"notification.camel.permission_prompt.json": true, "Notification.pascal.permission_prompt.json": true,
-}
-
-// comparePayloads lists what differs in events, spellings and fields.
-func comparePayloads(was, is map[string][]byte) []string {
-	var out []string
-	for _, name := range sorted(was, is) {
-		switch {
-		case is[name] == nil:
-			if !notCaptured[name] {
-				out = append(out, "- payload "+name+": not seen any more")
-			}
-		case was[name] == nil:
-			out = append(out, "+ payload "+name+": "+strings.Join(describe(shape(is[name])), ", "))
-		case strings.HasPrefix(name, "_env."):
-			out = append(out, compareNames(name, was[name], is[name])...)
-		default:
-			out = append(out, compareShapes(name, shape(was[name]), shape(is[name]))...)
-		}
-	}
-	return out
-}
-
-func compareNames(name string, was, is []byte) []string {
-	keys := func(data []byte) map[string]string {
-		var env, out map[string]string
-		json.Unmarshal(data, &env) // a file of ours
-		out = maps.Clone(env)
-		maps.DeleteFunc(out, func(k, _ string) bool { return !hostVariable(k) || ours[k] })
-		for k := range out {
-			out[k] = "set"
-		}
-		return out
-	}
-	return compareShapes(name, keys(was), keys(is))
-}
-
-// ours are variables that a recording session sets, not the host.
-var ours = map[string]bool{"COPILOT_HOME": true, "COPILOT_MODEL": true, "COPILOT_AUTO_UPDATE": true}
-
-func compareShapes(name string, was, is map[string]string) []string {
-	var out []string
-	for _, path := range sorted(was, is) {
-		switch a, b := was[path], is[path]; {
-		case a == b:
-		case a == "":
-			out = append(out, fmt.Sprintf("+ field %s %s: %s", name, path, b))
-		case b == "":
-			out = append(out, fmt.Sprintf("- field %s %s: was %s", name, path, a))
-		default:
-			out = append(out, fmt.Sprintf("~ field %s %s: was %s, is %s", name, path, a, b))
-		}
-	}
-	return out
-}
-
-// shape is a payload's fields with their types, by dotted path.
-func shape(payload []byte) map[string]string {
-	out := map[string]string{}
-	var value any
-	if json.Unmarshal(payload, &value) != nil {
-		return map[string]string{"": "no JSON"}
-	}
-	shapeOf(out, "", value)
-	return out
-}
-
-func shapeOf(out map[string]string, path string, value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		if path != "" {
-			out[path] = "object"
-			path += "."
-		}
-		for k, inner := range v {
-			shapeOf(out, path+k, inner)
-		}
-	case []any:
-		out[path] = "array"
-	case string:
-		out[path] = "string"
-	case bool:
-		out[path] = "bool"
-	case float64:
-		out[path] = "number"
-	default:
-		out[path] = "null"
-	}
-}
-
-func describe(shape map[string]string) []string {
-	var out []string
-	for _, path := range sorted(shape) {
-		out = append(out, path+" "+shape[path])
-	}
-	return out
 }

@@ -162,12 +162,7 @@ func (r radar) look(ctx context.Context, t tools, version string, compareOnly bo
 	for _, name := range result.Failed {
 		fmt.Fprintf(r.out, "   FAILED %s: see %s\n", name, s.log())
 	}
-	for _, line := range differences {
-		fmt.Fprintln(r.out, "   "+line)
-	}
-	if len(differences) == 0 {
-		fmt.Fprintln(r.out, "   nothing changed")
-	}
+	report(r.out, r.parts, differences)
 	if compareOnly {
 		return len(differences) > 0, nil
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,13 +65,17 @@ func TestEveryOutcomeHasARow(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	was := Result{Scenarios: map[string]string{"same": "runs", "gone": "runs", "other": "enforced"}, Host: map[string]string{"preToolUse/exit-1": "runs"}}
-	is := Result{Scenarios: map[string]string{"same": "runs", "new": "runs", "other": "not enforced"}, Host: map[string]string{"preToolUse/exit-1": "denied"}}
-	want := []string{
-		`- scenario gone: was "runs", is not seen any more`,
-		`+ scenario new: "runs"`,
-		`~ scenario other: was "enforced", is "not enforced"`,
-		`~ host preToolUse/exit-1: was "runs", is "denied"`,
+	was := Result{Scenarios: map[string]string{"same": "runs", "gone": "runs", "other": "enforced"},
+		Host: map[string]string{"preToolUse/exit-1": "runs", "preToolUse/ask": "runs", "preToolUse/answer-then-time-limit": "runs"}}
+	is := Result{Scenarios: map[string]string{"same": "runs", "new": "runs", "other": "not enforced"},
+		Host: map[string]string{"preToolUse/exit-1": "denied", "preToolUse/ask": "denied", "preToolUse/answer-then-time-limit": "denied"}}
+	want := []difference{
+		{"scenarios", `- gone: was "runs", is not seen any more`},
+		{"scenarios", `+ new: "runs"`},
+		{"scenarios", `~ other: was "enforced", is "not enforced"`},
+		{"time limits", `~ preToolUse/answer-then-time-limit: was "runs", is "denied"`},
+		{"outputs", `~ preToolUse/ask: was "runs", is "denied"`},
+		{"exit codes", `~ preToolUse/exit-1: was "runs", is "denied"`},
 	}
 	if got := compare(was, is); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
@@ -82,21 +87,60 @@ func TestCompare(t *testing.T) {
 
 func TestComparePayloads(t *testing.T) {
 	was := map[string][]byte{
-		"preToolUse.camel.json": []byte(`{"toolName":"bash","toolArgs":"{}","old":1}`), "gone.camel.json": []byte(`{}`),
-		"_env.preToolUse.json": []byte(`{"COPILOT_CLI":"1","HOME":"/h","COPILOT_HOME":"x"}`), "preCompact.camel.manual.json": []byte(`{}`)}
+		"preToolUse.camel.json": []byte(`{"toolName":"bash","toolArgs":"{}","old":1}`), "preToolUse.camel.bash.json": []byte(`{"toolName":"bash","toolArgs":"{}","old":1}`),
+		"gone.camel.json": []byte(`{"source":"new"}`), "_env.preToolUse.json": []byte(`{"COPILOT_CLI":"1","HOME":"/h","COPILOT_HOME":"x"}`),
+		"preCompact.camel.manual.json": []byte(`{"trigger":"manual"}`)}
 	is := map[string][]byte{
-		"preToolUse.camel.json": []byte(`{"toolName":"other","toolArgs":{"command":"x"}}`), "new.camel.json": []byte(`{"a":true}`),
-		"_env.preToolUse.json": []byte(`{"COPILOT_CLI":"2","COPILOT_NEW":"1"}`)}
-	want := []string{
-		"+ field _env.preToolUse.json COPILOT_NEW: set",
-		"- payload gone.camel.json: not seen any more",
-		"+ payload new.camel.json: a bool",
-		"- field preToolUse.camel.json old: was number",
-		"~ field preToolUse.camel.json toolArgs: was string, is object",
-		"+ field preToolUse.camel.json toolArgs.command: string",
+		"preToolUse.camel.json": []byte(`{"toolName":"Bash","toolArgs":{"command":"x"}}`), "preToolUse.camel.Bash.json": []byte(`{"toolName":"Bash"}`),
+		"new.camel.json": []byte(`{"a":true}`), "_env.preToolUse.json": []byte(`{"COPILOT_CLI":"2","COPILOT_NEW":"1"}`)}
+	want := []difference{
+		{"events", "- gone.camel: not seen any more"},
+		{"events", "+ new.camel: a bool"},
+		{"events", "+ preToolUse.camel.Bash"},
+		{"events", "- preToolUse.camel.bash: not seen any more"},
+		{"spellings", "~ preToolUse.camel toolName: was bash, is Bash"},
+		{"fields", "- old: was number, in preToolUse.camel"},
+		{"fields", "~ toolArgs: was string, is object, in preToolUse.camel"},
+		{"fields", "+ toolArgs.command: string, in preToolUse.camel"},
+		{"environment", "+ COPILOT_NEW: set, in _env.preToolUse"},
 	}
 	if got := comparePayloads(was, is); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	many := map[string][]byte{}
+	for i := range 8 {
+		many[string(rune('a'+i))+".camel.json"] = []byte(`{}`)
+	}
+	more := maps.Clone(many)
+	for name := range many {
+		more[name] = []byte(`{"late":null}`)
+	}
+	if got := comparePayloads(many, more); len(got) != 1 || got[0].text != "+ late: null, in a.camel, b.camel, c.camel, d.camel, e.camel, and 3 more" {
+		t.Errorf("got %q", got)
+	}
+	if got := comparePayloads(is, is); got != nil {
+		t.Errorf("equal payloads differ: %q", got)
+	}
+}
+
+// TestReport: the report names every kind of change, and what was left out.
+func TestReport(t *testing.T) {
+	var out bytes.Buffer
+	report(&out, map[string]bool{"scenarios": true, "host": true}, []difference{{"outputs", "~ x"}, {"exit codes", "+ y"}, {"outputs", "- z"}})
+	want := `   scenarios: nothing changed
+   exit codes:
+     + y
+   time limits: nothing changed
+   outputs:
+     ~ x
+     - z
+   events: not looked at
+   spellings: not looked at
+   fields: not looked at
+   environment: not looked at
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", &out)
 	}
 }
 

@@ -68,29 +68,6 @@ func baseline(all []Result, version string) (base Result, known bool) {
 	return base, base.Version == version
 }
 
-// compare lists what differs between a recorded result and a new one.
-func compare(base, now Result) []string {
-	var out []string
-	for _, part := range []struct {
-		name      string
-		base, now map[string]string
-	}{{"scenario", base.Scenarios, now.Scenarios}, {"host", base.Host, now.Host}} {
-		for _, key := range sorted(part.base, part.now) {
-			was, had := part.base[key]
-			is, has := part.now[key]
-			switch {
-			case had && !has:
-				out = append(out, fmt.Sprintf("- %s %s: was %q, is not seen any more", part.name, key, was))
-			case !had && has:
-				out = append(out, fmt.Sprintf("+ %s %s: %q", part.name, key, is))
-			case was != is:
-				out = append(out, fmt.Sprintf("~ %s %s: was %q, is %q", part.name, key, was, is))
-			}
-		}
-	}
-	return out
-}
-
 func isVersion(v string) bool {
 	parts := strings.Split(v, ".")
 	for _, p := range parts {
