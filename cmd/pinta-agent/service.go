@@ -3,9 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 
 	kservice "github.com/kardianos/service"
 	"github.com/spf13/cobra"
+
+	"github.com/pinta-ai/pinta-agent/packaging"
 )
 
 // serviceName is the unit, launchd and service control name; packages use it
@@ -40,12 +45,17 @@ func (a *app) controlService(verb string) error {
 	if a.root != "" {
 		return usageError{errors.New("a --root folder has no service: use run")}
 	}
+	log, err := launchdLog(a.layout.System)
+	if err != nil {
+		return err
+	}
 	s, err := kservice.New(unmanaged{}, &kservice.Config{
 		Name: serviceName, DisplayName: "Pinta Agent",
 		Description: "Keeps AI coding assistants' hooks registered, judged and recorded on this machine.",
 		Arguments:   []string{"run"},
 		Option: kservice.KeyValue{
-			"UserService": !a.layout.System, "Restart": "always", "RunAtLoad": true, "KeepAlive": true,
+			"UserService":   !a.layout.System,
+			"SystemdScript": packaging.Unit(!a.layout.System), "LaunchdConfig": packaging.Plist(log),
 			"OnFailure": "restart", "OnFailureDelayDuration": "5s", "DelayedAutoStart": true,
 		},
 	})
@@ -55,10 +65,47 @@ func (a *app) controlService(verb string) error {
 	if verb == "status" {
 		return a.serviceStatus(s)
 	}
+	if verb == "install" {
+		if err := a.serviceFolders(log); err != nil {
+			return err
+		}
+	}
 	if err := kservice.Control(s, verb); err != nil {
 		return fmt.Errorf("%s the service: %w", verb, err)
 	}
 	return a.print(map[string]string{"service": serviceName, "done": verb}, func(p *page) { p.mark(markOK, "%s: %s", serviceName, verb) })
+}
+
+// launchdLog is the service's log where launchd keeps none: the package's, or
+// one in the user's home.
+func launchdLog(system bool) (string, error) {
+	if system {
+		return "/Library/Logs/Pinta/agent.log", nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("log file of the service: %w", err)
+	}
+	return filepath.Join(home, "Library/Logs/pinta-agent.log"), nil
+}
+
+// serviceFolders makes what a package brings and the sandboxed service can't
+// make itself: on Linux the hook's folder, which the unit opens for it below a
+// read-only /usr, on macOS that of the log.
+func (a *app) serviceFolders(log string) error {
+	dir := ""
+	switch {
+	case runtime.GOOS == "darwin":
+		dir = filepath.Dir(log)
+	case runtime.GOOS == "linux" && a.layout.System:
+		dir = filepath.Dir(a.layout.HookBinary)
+	default:
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("folder of the service: %w", err)
+	}
+	return nil
 }
 
 func (a *app) serviceStatus(s kservice.Service) error {

@@ -1,19 +1,20 @@
 #!/bin/bash
 # Proves the deb on a booted Debian in a container: deb.sh DIST1 DIST2 (two
-# releases by packaging/cmd/pack, the second newer). As root; needs debootstrap
-# and systemd-container. PINTA_TOOLS keeps the base system between runs.
+# releases by packaging/cmd/pack, the second newer). As root; needs mmdebstrap
+# and systemd-container. PINTA_PACKAGES keeps the base system between runs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-tools=${PINTA_TOOLS:-$PWD/bin/tools} release=bookworm
+cache=${PINTA_PACKAGES:-$PWD/bin/packages} release=bookworm
 one=$(echo "$1"/pinta-agent_*_amd64.deb) two=$(echo "$2"/pinta-agent_*_amd64.deb)
 work=$(mktemp -d); root=$work/root
-base=$tools/debian-$release
-if [ ! -e "$base/done" ]; then
-  rm -rf "$base" && mkdir -p "$base"
-  debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,ca-certificates,init-system-helpers,debconf,procps $release "$base/root" >"$work/debootstrap.log" || { tail "$work/debootstrap.log"; exit 1; }
-  touch "$base/done"
+base=$cache/debian-$release-1.tar
+if [ ! -e "$base" ]; then
+  mkdir -p "$cache"
+  mmdebstrap --quiet --mode=root --variant=essential --include=systemd,systemd-sysv,dbus,ca-certificates,init-system-helpers,debconf,passwd,procps \
+    $release "$base.new.tar" </dev/null >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; exit 1; }
+  mv "$base.new.tar" "$base"
 fi
-cp -a --reflink=auto "$base/root" "$root"
+mkdir "$root" && tar -C "$root" -xf "$base"
 
 # A release that can't start: the newer one, whose agent ends at once.
 dpkg-deb -R "$two" "$work/broken"
