@@ -9,37 +9,55 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/demo"
+	"github.com/pinta-ai/pinta-agent/e2e/world"
 )
 
 // TestMain lets the scripts run this very program as pinta-agent.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pinta-agent": main})
+	testscript.Main(cleaned{m}, map[string]func(){"pinta-agent": main})
 }
 
-// programs builds the other two programs once.
-func programs(t *testing.T) string {
+// cleaned removes the built programs after the tests.
+type cleaned struct{ *testing.M }
+
+func (c cleaned) Run() int {
+	status := c.M.Run()
+	os.RemoveAll(built.dir)
+	return status
+}
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// programs builds the three programs once for all tests.
+func programs(t *testing.T) world.Programs {
 	t.Helper()
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-o", dir+string(filepath.Separator),
-		"github.com/pinta-ai/pinta-agent/cmd/pinta-hook", "github.com/pinta-ai/pinta-agent/cmd/pinta-manager", "github.com/pinta-ai/pinta-agent/cmd/pinta-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "pinta-agent-test-"); built.err == nil {
+			_, built.err = world.Build(t.Context(), built.dir)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return dir
+	return world.In(built.dir)
 }
 
 // TestScripts plays testdata/script: each is a session of an administrator.
 // `manager` starts a real Manager for the script and sets ADMIN, the flags of
 // its commands; `json FIELD FILE` sets an environment variable of that name.
 func TestScripts(t *testing.T) {
-	bin := programs(t)
+	bin := filepath.Dir(programs(t).Agent)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -101,8 +119,7 @@ func readField(ts *testscript.TestScript, _ bool, args []string) {
 
 // TestDemo: the README's first command succeeds and says so for machines.
 func TestDemo(t *testing.T) {
-	bin := programs(t)
-	command := exec.Command(filepath.Join(bin, "pinta-agent"), "demo", "--json")
+	command := exec.Command(programs(t).Agent, "demo", "--json")
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {

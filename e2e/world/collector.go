@@ -31,7 +31,8 @@ type Collector struct {
 	URL   string // of its OTLP/HTTP traces endpoint
 }
 
-func startCollector() (*Collector, error) {
+// StartCollector starts a collector, which Close ends.
+func StartCollector() (*Collector, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the collector: %w", err)
@@ -44,7 +45,8 @@ func startCollector() (*Collector, error) {
 	return c, nil
 }
 
-func (c *Collector) close() { c.http.Close() }
+// Close ends the collector.
+func (c *Collector) Close() { c.http.Close() }
 
 func (c *Collector) receive(w http.ResponseWriter, r *http.Request) {
 	var body io.Reader = http.MaxBytesReader(w, r.Body, 16<<20)

@@ -66,7 +66,7 @@ func (m *Machine) Enroll(ctx context.Context, token string) (e Enrolled, err err
 	return e, err
 }
 
-// Start starts the service and waits until it answers on its socket.
+// Start starts the service and waits until it answers hooks.
 func (m *Machine) Start(ctx context.Context) error {
 	var err error
 	if m.Agent, err = start(m.Site.Dir, "agent", m.program(), m.args([]string{"run"})...); err != nil {
@@ -78,14 +78,16 @@ func (m *Machine) Start(ctx context.Context) error {
 		}
 		var status struct {
 			Service struct {
-				Running bool `json:"running"`
+				Detail struct {
+					Serving bool `json:"serving"`
+				} `json:"detail"`
 			} `json:"service"`
 		}
 		if err := m.Call(ctx, &status, "status", "--json"); err != nil {
 			return err
 		}
-		if !status.Service.Running {
-			return errors.New("the agent's socket does not answer")
+		if !status.Service.Detail.Serving {
+			return errors.New("the agent does not answer hooks")
 		}
 		return nil
 	})

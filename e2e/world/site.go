@@ -25,7 +25,7 @@ type Site struct {
 func Open(ctx context.Context, dir string, programs Programs) (*Site, error) {
 	s := &Site{Dir: dir, Programs: programs}
 	var err error
-	if s.Collector, err = startCollector(); err != nil {
+	if s.Collector, err = StartCollector(); err != nil {
 		return nil, err
 	}
 	if err := s.startManager(ctx); err != nil {
@@ -38,7 +38,7 @@ func Open(ctx context.Context, dir string, programs Programs) (*Site, error) {
 // Close stops the Manager and the collector.
 func (s *Site) Close() {
 	s.Manager.Stop()
-	s.Collector.close()
+	s.Collector.Close()
 }
 
 func (s *Site) startManager(ctx context.Context) error {

@@ -86,6 +86,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer control.Close()
 	d.device = device.New(device.Options{State: d.state, Client: d.client, Log: o.Log, Callbacks: d.callbacks()})
+	if err := d.identify(ctx); err != nil && !errors.Is(err, enroll.ErrNotEnrolled) {
+		return err
+	}
 	// The first child starts with the last good config: no hook is answered
 	// without it, and nothing is installed by less than it says.
 	if err := d.device.Restore(ctx); err != nil && !errors.Is(err, enroll.ErrNotEnrolled) {
@@ -176,6 +179,9 @@ func (d *Daemon) enrol(ctx context.Context) {
 	enroll.Serve(ctx, enroll.Options{State: d.state, Routes: routes, ManagerURL: d.settings.Text(settings.KeyManagerURL),
 		Network: d.settings.Network(), Log: d.o.Log}, func(id enroll.Identity) {
 		d.o.Log.Info("enrolled", "manager", id.Manager, "device", id.DeviceID, "group", id.Group)
+		if err := d.identify(ctx); err != nil {
+			d.o.Log.Warn("guard and relay don't know the new identity yet", "error", err)
+		}
 		d.reload()
 	})
 }
@@ -204,16 +210,7 @@ func (d *Daemon) callbacks() device.Callbacks {
 // apply puts a checked config in force: guard and relay first, which may
 // refuse it, then the hooks.
 func (d *Daemon) apply(ctx context.Context, c *api.GuardConfig) error {
-	identity, err := d.state.Identity()
-	if err != nil {
-		return err
-	}
-	wanted := endpoint.Config{DeviceID: identity.DeviceID, Group: identity.Group, Manager: identity.Manager,
-		Version: c.Version, Guard: c.Guard, Discard: !c.Telemetry.Enabled}
-	if c.Telemetry.Endpoint != "" && c.Telemetry.Endpoint != "manager" {
-		wanted.Collector, wanted.Headers = c.Telemetry.Endpoint, c.Telemetry.Headers
-	}
-	if err := d.parent.Serve(ctx, wanted); err != nil {
+	if err := d.serve(ctx, c); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -221,6 +218,29 @@ func (d *Daemon) apply(ctx context.Context, c *api.GuardConfig) error {
 	d.mu.Unlock()
 	d.pull()
 	return nil
+}
+
+// identify tells guard and relay who this device is. Hooks are registered as
+// soon as it is enrolled, so a span that comes before the first config carries
+// the device too; it waits in the spool until a config names its destination.
+func (d *Daemon) identify(ctx context.Context) error {
+	return d.serve(ctx, d.machine().Config)
+}
+
+// serve has guard and relay work for this device by c; nil is none yet.
+func (d *Daemon) serve(ctx context.Context, c *api.GuardConfig) error {
+	identity, err := d.state.Identity()
+	if err != nil {
+		return err
+	}
+	wanted := endpoint.Config{DeviceID: identity.DeviceID, Group: identity.Group}
+	if c != nil {
+		wanted.Manager, wanted.Version, wanted.Guard, wanted.Discard = identity.Manager, c.Version, c.Guard, !c.Telemetry.Enabled
+		if c.Telemetry.Endpoint != "" && c.Telemetry.Endpoint != "manager" {
+			wanted.Collector, wanted.Headers = c.Telemetry.Endpoint, c.Telemetry.Headers
+		}
+	}
+	return d.parent.Serve(ctx, wanted)
 }
 
 // retired takes back what was installed, and stops judging by a config that is
