@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pinta-ai/pinta-agent/packaging/build"
 )
@@ -28,24 +31,26 @@ func linux(ctx context.Context, r build.Release) error {
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build packaging/nfpm: %w\n%s", err, out)
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU()) // xz takes most of the time, on one core
 	for _, p := range []struct{ format, arch, name string }{
 		{"deb", "amd64", "pinta-agent_%s_amd64.deb"},
 		{"deb", "arm64", "pinta-agent_%s_arm64.deb"},
 		{"rpm", "amd64", "pinta-agent-%s-1.x86_64.rpm"},
 		{"rpm", "arm64", "pinta-agent-%s-1.aarch64.rpm"},
 	} {
-		target := filepath.Join(r.Out, fmt.Sprintf(p.name, r.Version))
-		command := exec.CommandContext(ctx, packer, "packaging/linux/nfpm.yaml", p.format, target)
-		command.Env = append(os.Environ(), "ARCH="+p.arch, "VERSION="+r.Version, "BIN="+r.Dir("linux", p.arch), "STAGE="+r.Stage,
-			"SOURCE_DATE_EPOCH="+strconv.FormatInt(r.Time.Unix(), 10))
-		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("pack %s: %w\n%s", filepath.Base(target), err, out)
-		}
-		if err := r.Finish(ctx, p.format, target); err != nil {
-			return err
-		}
+		group.Go(func() error {
+			target := filepath.Join(r.Out, fmt.Sprintf(p.name, r.Version))
+			command := exec.CommandContext(ctx, packer, "packaging/linux/nfpm.yaml", p.format, target)
+			command.Env = append(os.Environ(), "ARCH="+p.arch, "VERSION="+r.Version, "BIN="+r.Dir("linux", p.arch), "STAGE="+r.Stage,
+				"SOURCE_DATE_EPOCH="+strconv.FormatInt(r.Time.Unix(), 10))
+			if out, err := command.CombinedOutput(); err != nil {
+				return fmt.Errorf("pack %s: %w\n%s", filepath.Base(target), err, out)
+			}
+			return r.Finish(ctx, p.format, target)
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 // scripts puts the maintainer scripts together, the shared parts included, and
