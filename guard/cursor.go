@@ -1,6 +1,12 @@
 package guard
 
-import "github.com/pinta-ai/pinta-agent/hook/rawjson"
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/pinta-ai/pinta-agent/hook/rawjson"
+)
 
 // cursor reads JSON text that is known to be valid and not too deep, each byte
 // once.
@@ -60,4 +66,28 @@ func (c *cursor) items(open byte, do func(key string)) {
 		}
 	}
 	c.pos++
+}
+
+// appendUnquoted appends what a string token says, as rawjson.Unquote does, but
+// copies what lies between escapes at once: a guard question is a megabyte of
+// strings within a string.
+func appendUnquoted(dst, raw []byte) ([]byte, bool) {
+	if len(raw) < 2 || raw[0] != '"' || !utf8.Valid(raw) {
+		s, ok := rawjson.Unquote(raw)
+		return append(dst, s...), ok
+	}
+	body := raw[1 : len(raw)-1]
+	dst = slices.Grow(dst, len(body))
+	for {
+		i := bytes.IndexByte(body, '\\')
+		if i < 0 {
+			return append(dst, body...), true
+		}
+		r, n := rawjson.Unit(body[i:])
+		if n == 0 {
+			return dst, false
+		}
+		dst = utf8.AppendRune(append(dst, body[:i]...), r)
+		body = body[i+n:]
+	}
 }

@@ -205,41 +205,97 @@ func (ev *Event) fill(e *event.Event) {
 	ev.HostTool, ev.Session = e.Tool(), e.Session()
 	ev.Cwd, _ = e.String("cwd")
 	ev.Model, _ = e.String("model")
-	var b strings.Builder
+	tool := canonicalTool(ev.HostTool, nil)
+	var scriptKeys []string
+	switch {
+	case tool == "shell":
+		scriptKeys = []string{"command", "cmd", "script", "commandLine", "command_line", "input", "text"}
+	case strings.HasPrefix(tool, "mcp:"):
+		scriptKeys = []string{"command", "cmd", "script", "commandLine", "command_line"}
+	}
+	in := &inputs{ev: ev, scriptKeys: scriptKeys}
 	for _, m := range e.Members {
 		if event.IsInput(m.Key) {
-			ev.addInput(m.Value, &b)
+			in.add(m.Value)
 		}
 	}
-	ev.Text = strings.TrimSuffix(b.String(), "\n")
+	ev.Text = strings.TrimSuffix(string(in.text), "\n")
+	for _, part := range in.scripts {
+		ev.scripts = append(ev.scripts, ev.Text[part.from:part.to])
+	}
+	ev.scripts = append(ev.scripts, in.lists...)
+	if tool == "shell" && len(ev.scripts) == 0 && ev.Text != "" {
+		ev.scripts = []string{ev.Text}
+	}
 	if e.Kind == event.PostToolUse {
 		ev.Output, _ = e.Output()
 	}
 	ev.size = len(ev.Text) + len(ev.Output)
-	ev.scripts = ev.runs()
 }
 
-// addInput takes an object, or JSON text of one: they mean the same. Any other
-// text is the input itself (a patch).
-func (ev *Event) addInput(raw []byte, b *strings.Builder) {
+// inputs gathers what an event's inputs say. The strings under scriptKeys are
+// what a shell would get: the command of a shell tool, or of an MCP tool that
+// has one.
+type inputs struct {
+	ev         *Event
+	scriptKeys []string
+	text       []byte
+	scripts    []struct{ from, to int } // of text
+	lists      []string                 // scripts that came as lists of words
+}
+
+// add takes an object, or JSON text of one: they mean the same. Any other text
+// is the input itself (a patch).
+func (in *inputs) add(raw []byte) {
 	if rawjson.Kind(raw) == '"' {
-		if text, ok := rawjson.Unquote(raw); ok {
-			raw = []byte(text)
+		if text, ok := appendUnquoted(nil, raw); ok {
+			raw = text
 		}
 	}
+	in.text = slices.Grow(in.text, len(raw)+1)
 	trimmed := bytes.TrimSpace(raw)
-	if rawjson.Kind(trimmed) != '{' || !rawjson.Valid(trimmed) {
-		b.Write(raw)
-		b.WriteByte('\n')
+	if rawjson.Kind(trimmed) != '{' || !rawjson.Valid(trimmed) || !rawjson.Depth(trimmed, maxInputDepth) {
+		in.text = append(append(in.text, raw...), '\n')
 		return
 	}
-	if !rawjson.Depth(trimmed, maxInputDepth) {
-		b.Write(raw)
-		b.WriteByte('\n')
-		return
+	in.ev.objects = append(in.ev.objects, trimmed)
+	c := &cursor{data: trimmed}
+	c.object(func(key string) {
+		in.ev.keys = append(in.ev.keys, key)
+		from, kind, at := len(in.text), c.kind(), c.pos
+		in.strings(key, c)
+		if !slices.Contains(in.scriptKeys, key) {
+			return
+		}
+		switch kind {
+		case '"':
+			in.scripts = append(in.scripts, struct{ from, to int }{from, len(in.text) - 1})
+		case '[':
+			in.lists = append(in.lists, commandWords(c.data[at:c.pos]))
+		}
+	})
+}
+
+// strings takes every string below a value.
+func (in *inputs) strings(key string, c *cursor) {
+	switch c.kind() {
+	case '"':
+		from := len(in.text)
+		in.text, _ = appendUnquoted(in.text, c.skip()) // valid JSON
+		if pathKey(key) {
+			in.ev.named = append(in.ev.named, string(in.text[from:]))
+		}
+		in.text = append(in.text, '\n')
+	case '{':
+		c.object(func(key string) {
+			in.ev.keys = append(in.ev.keys, key)
+			in.strings(key, c)
+		})
+	case '[':
+		c.array(func() { in.strings(key, c) })
+	default:
+		c.skip()
 	}
-	ev.objects = append(ev.objects, trimmed)
-	ev.strings("", &cursor{data: trimmed}, b)
 }
 
 // Input is the tool's input as a condition sees it, decoded on first use: of
@@ -263,29 +319,6 @@ func (ev *Event) Input() map[string]any {
 	return ev.input
 }
 
-// strings writes every string below a value.
-func (ev *Event) strings(key string, c *cursor, b *strings.Builder) {
-	switch c.kind() {
-	case '"':
-		if s, ok := rawjson.Unquote(c.skip()); ok {
-			if pathKey(key) {
-				ev.named = append(ev.named, s)
-			}
-			b.WriteString(s)
-			b.WriteByte('\n')
-		}
-	case '{':
-		c.object(func(key string) {
-			ev.keys = append(ev.keys, key)
-			ev.strings(key, c, b)
-		})
-	case '[':
-		c.array(func() { ev.strings(key, c, b) })
-	default:
-		c.skip()
-	}
-}
-
 func pathKey(key string) bool {
 	switch key {
 	case "path", "file_path", "filePath", "notebook_path", "notebookPath", "dirPath", "directory", "dir", "file", "filename", "fileName",
@@ -295,49 +328,16 @@ func pathKey(key string) bool {
 	return false
 }
 
-// runs are the texts that a shell would get: the command of a shell tool, or of
-// an MCP tool that has one.
-func (ev *Event) runs() (scripts []string) {
-	tool := canonicalTool(ev.HostTool, nil)
-	if tool != "shell" && !strings.HasPrefix(tool, "mcp:") {
-		return nil
-	}
-	keys := []string{"command", "cmd", "script", "commandLine", "command_line"}
-	if tool == "shell" {
-		keys = append(keys, "input", "text")
-	}
-	for _, raw := range ev.objects {
-		c := &cursor{data: raw}
-		c.object(func(key string) {
-			if value := c.skip(); slices.Contains(keys, key) {
-				if script, ok := commandText(value); ok {
-					scripts = append(scripts, script)
-				}
-			}
-		})
-	}
-	if tool == "shell" && len(scripts) == 0 && ev.Text != "" {
-		scripts = []string{ev.Text}
-	}
-	return scripts
-}
-
-// commandText is a command as one string, or as a list of words.
-func commandText(raw []byte) (string, bool) {
-	switch rawjson.Kind(raw) {
-	case '"':
-		return rawjson.Unquote(raw)
-	case '[':
-		list, _ := rawjson.Elements(raw)
-		var words []string
-		for _, w := range list {
-			if s, ok := rawjson.Unquote(w); ok {
-				words = append(words, "'"+strings.ReplaceAll(s, "'", `'\''`)+"'")
-			}
+// commandWords is a command that comes as a list of words.
+func commandWords(list []byte) string {
+	elements, _ := rawjson.Elements(list)
+	var words []string
+	for _, w := range elements {
+		if s, ok := rawjson.Unquote(w); ok {
+			words = append(words, "'"+strings.ReplaceAll(s, "'", `'\''`)+"'")
 		}
-		return strings.Join(words, " "), true
 	}
-	return "", false
+	return strings.Join(words, " ")
 }
 
 // Commands is what the call would run, parsed on first use.
