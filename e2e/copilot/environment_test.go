@@ -34,12 +34,11 @@ func hostile(c cli, dead string) map[string]string {
 		"COPILOT_AGENT_PROMPT": "spoiled",
 		"GODEBUG":              "http2debug=2,netdns=go+9", "GOTRACEBACK": "crash", "GOMAXPROCS": "1", "GOGC": "1", "GOMEMLIMIT": "1MiB",
 		"LD_PRELOAD": "/nonexistent/spoiled.so", "ENV": "/nonexistent/profile", "SHELLOPTS": "errexit", "IFS": "/", "CDPATH": "/",
+		"BASH_FUNC_[%%": "() { return 1; }", "BASH_FUNC_exit%%": "() { return 2; }", "BASH_FUNC_exec%%": "() { return 3; }",
 		"PINTA_ENROLLMENT_TOKEN": "not-a-token",
 	}
-	if c.atLeast("1.0.73") { // the shell tool of older ones doesn't come up with them
-		all["BASH_FUNC_[%%"] = "() { return 1; }"
+	if c.atLeast("1.0.73") { // the shell tool of older ones hangs with it, without any hook too: R16 of the threat model
 		all["BASH_FUNC_echo%%"] = "() { printf spoiled; }"
-		all["BASH_FUNC_exit%%"] = "() { return 2; }"
 	}
 	return all
 }

@@ -308,7 +308,7 @@ func bash(id, command string) provider.ToolCall {
 	return provider.Call(id, "bash", map[string]any{"command": command, "description": "a step of the script"})
 }
 
-// repoHooks makes the repository's own hooks and settings count, as those of a
+// trust makes the repository's own hooks and settings count, as those of a
 // folder that the user trusts.
 func (s *script) trust() {
 	s.t.Helper()

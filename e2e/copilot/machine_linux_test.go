@@ -18,6 +18,8 @@ import (
 const (
 	devID   = 4242 // the developer's account
 	agentID = 4243 // the account of guard and relay
+
+	firstPolicy = "1.0.57" // of the versions looked at, the first that reads machine policies
 )
 
 // TestMachinePolicy installs the product as a package does, as root with the
@@ -195,6 +197,9 @@ func together(t *testing.T, m *world.Machine) {
 	policy := "read"
 	if sources["machine"] == 0 {
 		policy = "not read"
+		if s.cli.atLeast(firstPolicy) {
+			t.Error("the machine's entries never ran")
+		}
 	}
 	note(t, "machine.policy", policy)
 	if len(count) != 3 || s.cli.atLeast("1.0.102") && (judged != "once" || sources["user"] > 0) {
@@ -213,7 +218,7 @@ func machineDisabled(t *testing.T, m *world.Machine) {
 	s.asUser()
 	s.bash("call_deny", "touch denied-ran; rm -rf victim")
 	s.run()
-	s.denied("machine.disableAllHooks", "call_deny", denyText, s.path("denied-ran"), "1.0.102")
+	s.denied("machine.disableAllHooks", "call_deny", denyText, s.path("denied-ran"), firstPolicy)
 }
 
 // machineHostile: with the machine's entries not even another COPILOT_HOME
@@ -231,7 +236,7 @@ func machineHostile(t *testing.T, m *world.Machine) {
 	s.bash("call_deny", "touch denied-ran; rm -rf victim")
 	s.run()
 	s.runs("machine.hostile-allow", "call_allow", s.path("allowed"))
-	s.denied("machine.hostile-deny", "call_deny", denyText, s.path("denied-ran"), "1.0.102")
+	s.denied("machine.hostile-deny", "call_deny", denyText, s.path("denied-ran"), firstPolicy)
 }
 
 // machineFaults: the machine's entries are as harmless as the user's when
@@ -266,5 +271,5 @@ func machineFaults(t *testing.T, m *world.Machine) {
 	for _, id := range []string{"killed", "missing", "mode", "corrupt", "segv", "exit2"} {
 		s.runs("fault.machine-"+id, "call_"+id, s.path(id))
 	}
-	s.denied("fault.machine-repaired", "call_after", denyText, s.path("after-ran"), "1.0.102")
+	s.denied("fault.machine-repaired", "call_after", denyText, s.path("after-ran"), "1.0.49")
 }

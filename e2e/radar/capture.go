@@ -241,32 +241,3 @@ func hostVariable(name string) bool {
 	}
 	return false
 }
-
-// readPayloads reads a folder of recorded payloads; a missing one is empty.
-func readPayloads(dir string) (map[string][]byte, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, err
-	}
-	all := map[string][]byte{}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		all[filepath.Base(file)] = data
-	}
-	return all, nil
-}
-
-func writePayloads(dir string, all map[string][]byte) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, data := range all {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}

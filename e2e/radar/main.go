@@ -153,7 +153,7 @@ func (r radar) look(ctx context.Context, t tools, version string, compareOnly bo
 		if payloads, err = s.capture(ctx); err != nil {
 			return false, err
 		}
-		recorded, err := readPayloads(r.payloadDir(r.nearestPayloads(version)))
+		recorded, err := r.recorded(version)
 		if err != nil {
 			return false, err
 		}
@@ -166,11 +166,8 @@ func (r radar) look(ctx context.Context, t tools, version string, compareOnly bo
 	if compareOnly {
 		return len(differences) > 0, nil
 	}
-	if _, err := os.Stat(r.payloadDir(version)); len(payloads) > 0 && errors.Is(err, os.ErrNotExist) {
-		if err := writePayloads(r.payloadDir(version), payloads); err != nil {
-			return false, err
-		}
-		fmt.Fprintf(r.out, "   %d payloads are recorded in %s\n", len(payloads), r.payloadDir(version))
+	if err := r.savePayloads(version, payloads); err != nil {
+		return false, err
 	}
 	return len(differences) > 0, r.save(result)
 }
@@ -183,24 +180,6 @@ func comparedWith(base Result, version string, known bool) string {
 		return "never seen before: compared with " + base.Version
 	}
 	return "never seen before, and no version below it either"
-}
-
-// payloadDir holds a version's recorded payloads.
-func (r radar) payloadDir(version string) string {
-	return filepath.Join(r.checkout, "hook", "testdata", "fixtures", version)
-}
-
-// nearestPayloads is the version itself, if its payloads are recorded, else the
-// nearest one below.
-func (r radar) nearestPayloads(version string) string {
-	dirs, _ := os.ReadDir(r.payloadDir(""))
-	best := ""
-	for _, d := range dirs {
-		if v := d.Name(); isVersion(v) && compareVersions(v, version) <= 0 && (best == "" || compareVersions(v, best) > 0) {
-			best = v
-		}
-	}
-	return best
 }
 
 // sorted are the keys of all maps, each once.

@@ -50,8 +50,9 @@ func hostNames(recorded []byte) map[string]string {
 	return out
 }
 
-// ours are variables that a recording session sets, not the host.
-var ours = map[string]bool{"COPILOT_HOME": true, "COPILOT_MODEL": true, "COPILOT_AUTO_UPDATE": true}
+// ours are variables that a recording session sets, not the host; the last one
+// depends on whether the CLI is started by way of npm's script.
+var ours = map[string]bool{"COPILOT_HOME": true, "COPILOT_MODEL": true, "COPILOT_AUTO_UPDATE": true, "COPILOT_CLI_RESOLVED_DIST_DIR": true}
 
 // compareShapes lists the fields that came, went, or have another type.
 func compareShapes(was, is map[string]string) []string {
