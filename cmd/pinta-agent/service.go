@@ -65,9 +65,16 @@ func (a *app) controlService(verb string) error {
 	if verb == "status" {
 		return a.serviceStatus(s)
 	}
-	if verb == "install" {
+	switch verb {
+	case "install":
 		if err := a.serviceFolders(log); err != nil {
 			return err
+		}
+	case "uninstall": // a registration that goes alone leaves the process
+		if state, err := s.Status(); err == nil && state == kservice.StatusRunning {
+			if err := kservice.Control(s, "stop"); err != nil {
+				return fmt.Errorf("stop the service: %w", err)
+			}
 		}
 	}
 	if err := kservice.Control(s, verb); err != nil {

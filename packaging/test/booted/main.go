@@ -69,6 +69,8 @@ func main() {
 	b.check("systemd watches the service and hears its life signs", b.watchdog)
 	b.check("remove takes hooks and service away", b.remove)
 	b.check("purge takes the state away", b.purge)
+	b.check("service install, from any folder: the package's unit, ready, controlled, gone", func() error { return b.service(v2) })
+	b.check("the same as a user's own service", b.userService)
 	b.site.Close()
 	if b.failed > 0 {
 		fmt.Printf("%d checks failed\n", b.failed)
@@ -502,4 +504,82 @@ func (b *bench) purge() error {
 		err = errors.New(out)
 	}
 	return err
+}
+
+// anywhere is where programs lie that no package brought.
+const anywhere = "/opt/a folder/pinta-agent"
+
+// service drives `pinta-agent service` on programs outside of the package.
+func (b *bench) service(deb string) error {
+	if _, err := b.sh("dpkg-deb -x " + deb + " /opt/unpacked && mkdir -p '" + filepath.Dir(anywhere) + "' && mv /opt/unpacked/usr/bin/pinta-agent /opt/unpacked/usr/lib/pinta-agent/pinta-hook '" + filepath.Dir(anywhere) + "'"); err != nil {
+		return err
+	}
+	agent := "'" + anywhere + "' "
+	if _, err := b.sh(agent + "service install && " + agent + "service start"); err != nil {
+		return err
+	}
+	if err := b.unit("systemctl", "RestrictNamespaces=yes", "ProtectSystem=full"); err != nil {
+		return err
+	}
+	out, err := b.sh("systemd-analyze security --no-pager --threshold=30 pinta-agent.service | tail -1")
+	if err != nil {
+		return err
+	}
+	fmt.Println("     " + out)
+	return b.controlled(agent, "/etc/systemd/system/pinta-agent.service")
+}
+
+func (b *bench) userService() error {
+	u, err := user.Lookup("alice")
+	if err != nil {
+		return err
+	}
+	if _, err := b.sh("systemctl start user@" + u.Uid + ".service"); err != nil {
+		return err
+	}
+	as := "setpriv --reuid=alice --regid=alice --init-groups env HOME=/home/alice XDG_RUNTIME_DIR=/run/user/" + u.Uid + " "
+	agent := as + "'" + anywhere + "' "
+	if _, err := b.sh(agent + "service install && " + agent + "service start"); err != nil {
+		return err
+	}
+	if err := b.unit(as+"systemctl --user", "RestrictNamespaces=yes"); err != nil {
+		return err
+	}
+	return b.controlled(agent, "/home/alice/.config/systemd/user/pinta-agent.service")
+}
+
+// unit: systemd took our unit as it is, and it got ready.
+func (b *bench) unit(systemctl string, wants ...string) error {
+	out, err := b.sh(systemctl + " cat pinta-agent.service; " + systemctl + " show pinta-agent.service")
+	for _, want := range append(wants, "Type=notify", "ActiveState=active", "SubState=running", "UnitFileState=enabled", "NoNewPrivileges=yes") {
+		if err == nil && !strings.Contains(out, want+"\n") {
+			err = fmt.Errorf("the unit lacks %s:\n%s", want, out)
+		}
+	}
+	return err
+}
+
+// controlled: status, restart, stop and uninstall do as they say.
+func (b *bench) controlled(agent, unit string) error {
+	for _, step := range []struct{ verb, want string }{{"status", "is running"}, {"restart", ""}, {"status", "is running"}, {"stop", ""}, {"status", "is stopped"}, {"start", ""}} {
+		if out, err := b.sh(agent + "service " + step.verb); err != nil || !strings.Contains(out, step.want) {
+			return fmt.Errorf("service %s: %q, %w", step.verb, out, err)
+		}
+	}
+	if out, err := b.sh(agent + "status"); err != nil || !strings.Contains(out, "running") {
+		return fmt.Errorf("status: %q, %w", out, err)
+	}
+	if _, err := b.sh(agent + "service uninstall"); err != nil {
+		return err
+	}
+	if out, err := b.sh(agent + "service status"); err != nil || !strings.Contains(out, "not installed") {
+		return fmt.Errorf("after uninstall: %q, %w", out, err)
+	}
+	if out, err := b.sh("pgrep -x pinta-agent || true"); err != nil || out != "" {
+		return fmt.Errorf("still running: %s, %w", out, err)
+	}
+	if _, err := os.Lstat(unit); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is still there: %w", unit, err)
+	}
+	return nil
 }
