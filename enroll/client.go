@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"net/url"
 	"sync"
 
-	"github.com/pinta-ai/pinta-agent/enroll/token"
 	"github.com/pinta-ai/pinta-agent/internal/api"
 	"github.com/pinta-ai/pinta-agent/internal/settings"
 	"github.com/pinta-ai/pinta-agent/internal/version"
@@ -43,7 +41,7 @@ type Client struct {
 	log     *slog.Logger
 
 	mu   sync.Mutex
-	pin  token.Fingerprint
+	pin  settings.Pin // of http
 	http *http.Client
 }
 
@@ -89,7 +87,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base, err := url.Parse(c.base(*rec.Identity)); err != nil || r.URL.Scheme != base.Scheme || r.URL.Host != base.Host {
 		return nil, errors.New("a device call to another server than the Manager of this identity: it is not sent")
 	}
-	via, err := c.transport(rec.Identity.Pin)
+	via, err := c.transport(*rec.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -170,22 +168,24 @@ func (c *Client) heed(p *api.Problem) {
 	}
 }
 
-// transport is the way to the Manager, kept as long as the pin is the same.
-func (c *Client) transport(pin token.Fingerprint) (http.RoundTripper, error) {
+// transport is the way to the Manager of id, kept as long as its pin is the same.
+func (c *Client) transport(id Identity) (http.RoundTripper, error) {
 	if c.Via != nil {
 		return c.Via, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.http == nil || c.pin != pin {
-		client, err := httpClient(c.network, pin)
+	network := c.network
+	network.Pin = settings.Pin{Server: c.base(id), SPKI: id.Pin}
+	if c.http == nil || c.pin != network.Pin {
+		client, err := network.HTTPClient()
 		if err != nil {
 			return nil, err
 		}
 		if c.http != nil {
 			c.http.CloseIdleConnections()
 		}
-		c.http, c.pin = client, pin
+		c.http, c.pin = client, network.Pin
 	}
 	return c.http.Transport, nil
 }
@@ -197,13 +197,6 @@ func (c *Client) Close() {
 	if c.http != nil {
 		c.http.CloseIdleConnections()
 	}
-}
-
-func httpClient(n settings.Network, pin token.Fingerprint) (*http.Client, error) {
-	if !pin.IsZero() {
-		n.Pin = hex.EncodeToString(pin[:])
-	}
-	return n.HTTPClient()
 }
 
 // RotateKey gives this device a new key: it is stored, offered under the old
@@ -221,7 +214,7 @@ func (c *Client) RotateKey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	via, err := c.transport(rec.Identity.Pin)
+	via, err := c.transport(*rec.Identity)
 	if err != nil {
 		return err
 	}

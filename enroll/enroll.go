@@ -221,7 +221,9 @@ func (o Options) ask(ctx context.Context, base string, t token.Token, p *pending
 	}
 	client := &http.Client{Transport: o.Via, CheckRedirect: noRedirect}
 	if o.Via == nil {
-		if client, err = httpClient(o.Network, t.Pin); err != nil {
+		network := o.Network
+		network.Pin = settings.Pin{Server: base, SPKI: t.Pin}
+		if client, err = network.HTTPClient(); err != nil {
 			return Identity{}, fail(CodeLocal, "%w", err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pinta-ai/pinta-agent/internal/api"
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
+	"github.com/pinta-ai/pinta-agent/internal/settings"
 	"github.com/pinta-ai/pinta-agent/manager/store"
 )
 
@@ -46,6 +47,17 @@ func ReadAdminKeyFile(path string) (AdminKeyFile, error) {
 		return f, fmt.Errorf("admin key file %s holds no server and key: use the one that `pinta-manager serve` wrote or `api-key create` printed", path)
 	}
 	return f, nil
+}
+
+// Network is the way to the server: its own CA is pinned where it has one.
+func (f AdminKeyFile) Network() (settings.Network, error) {
+	n := settings.Network{Pin: settings.Pin{Server: f.Server}}
+	pin, err := hex.DecodeString(f.Pin)
+	if err != nil || len(pin) != 0 && len(pin) != len(n.Pin.SPKI) {
+		return n, errors.New("the admin key file's pin is no SHA-256 in hex: use the file that `pinta-manager serve` wrote")
+	}
+	copy(n.Pin.SPKI[:], pin)
+	return n, nil
 }
 
 // includes tells what each role may do.

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -65,7 +64,11 @@ func serve(t *testing.T, change ...func(*ServeOptions)) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := NetworkOf(f).HTTPClient()
+	network, err := f.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := network.HTTPClient()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +247,7 @@ func TestServeEnds(t *testing.T) {
 // The own CA is pinned; who asks for another pin, or trusts the system only, doesn't talk to it.
 func TestOwnCA(t *testing.T) {
 	s := serve(t)
-	for name, n := range map[string]settings.Network{"system": {}, "another pin": {Pin: fmt.Sprintf("%064x", 1)}} {
+	for name, n := range map[string]settings.Network{"system": {}, "another pin": {Pin: settings.Pin{Server: s.url, SPKI: [32]byte{1}}}} {
 		c, err := n.HTTPClient()
 		if err != nil {
 			t.Fatal(err)

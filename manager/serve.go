@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
-	"github.com/pinta-ai/pinta-agent/internal/settings"
 )
 
 const (
@@ -217,6 +216,3 @@ func writeReady(path, url, keyFile string) error {
 	}
 	return nil
 }
-
-// NetworkOf reaches the server of an admin key file.
-func NetworkOf(f AdminKeyFile) settings.Network { return settings.Network{Pin: f.Pin} }

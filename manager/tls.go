@@ -20,8 +20,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pinta-ai/pinta-agent/internal/api"
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
+	"github.com/pinta-ai/pinta-agent/internal/settings"
 )
 
 const (
@@ -112,7 +112,7 @@ func newAuthority(path string, now time.Time) ([]byte, error) {
 
 // pin is what tokens carry.
 func (a *authority) pin() []byte {
-	p := api.Pin(a.cert)
+	p := settings.Fingerprint(a.cert)
 	return p[:]
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -97,9 +96,7 @@ func (a *app) wayTo(ctx context.Context, identity enroll.Identity) *way {
 	} else if proxy != "" {
 		w.Proxy = proxy
 	}
-	if !identity.Pin.IsZero() {
-		network.Pin = hex.EncodeToString(identity.Pin[:])
-	}
+	network.Pin = settings.Pin{Server: identity.Manager, SPKI: identity.Pin}
 	client, err := network.HTTPClient()
 	if err != nil {
 		w.Error = err.Error()
@@ -121,7 +118,7 @@ func (a *app) wayTo(ctx context.Context, identity enroll.Identity) *way {
 	defer response.Body.Close()
 	if response.TLS != nil {
 		for _, c := range response.TLS.PeerCertificates {
-			w.Chain = append(w.Chain, fmt.Sprintf("%s (by %s, until %s, key %.16s…)", c.Subject, c.Issuer, c.NotAfter.Format(time.DateOnly), settings.Fingerprint(c)))
+			w.Chain = append(w.Chain, fmt.Sprintf("%s (by %s, until %s, key %.8x…)", c.Subject, c.Issuer, c.NotAfter.Format(time.DateOnly), settings.Fingerprint(c)))
 		}
 	}
 	if response.StatusCode >= 300 {

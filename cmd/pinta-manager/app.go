@@ -18,9 +18,9 @@ import (
 
 // app is one run of the program.
 type app struct {
-	out, errs       io.Writer
-	json            bool
-	server, keyFile string
+	out, errs               io.Writer
+	json                    bool
+	server, keyFile, caFile string
 }
 
 // client reaches the Manager that the flags name.
@@ -35,7 +35,12 @@ func (a *app) client() (*api.Client, error) {
 	if a.server != "" {
 		f.Server = strings.TrimSuffix(a.server, "/")
 	}
-	client, err := manager.NetworkOf(f).HTTPClient()
+	network, err := f.Network()
+	if err != nil {
+		return nil, err
+	}
+	network.CAFile = a.caFile
+	client, err := network.HTTPClient()
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,7 @@ func (a *app) command() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print one line of JSON")
 	f.StringVar(&a.server, "server", "", "URL of the Manager (default: the key file's)")
 	f.StringVar(&a.keyFile, "admin-key-file", "", "file with an API key and the server's pin, as `serve` writes it")
+	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of CAs to trust besides the system's, for a server without a pin")
 	root.AddCommand(a.serveCommand(), a.tokenCommand(), a.groupCommand(), a.deviceCommand(), a.policyCommand(), a.eventsCommand(),
 		a.auditCommand(), a.apiKeyCommand(), a.appealCommand(), a.keysCommand())
 	return root

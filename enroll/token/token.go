@@ -57,7 +57,7 @@ var (
 )
 
 // Fingerprint is a SHA-256: of a root signing key (RFC 7638 thumbprint,
-// api.Thumbprint) or of a certificate's SubjectPublicKeyInfo (api.Pin).
+// api.Thumbprint) or of a certificate's SubjectPublicKeyInfo (settings.Fingerprint).
 type Fingerprint [sha256.Size]byte
 
 // IsZero says that there is none.

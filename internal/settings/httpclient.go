@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -22,10 +21,15 @@ type Network struct {
 	Proxy Secret
 	// CAFile is a PEM bundle that is trusted in addition to the system's.
 	CAFile string
-	// Pin is the hex SHA-256 of a certificate's public key (SPKI). If set, the
-	// server's chain must hold that certificate, and it alone is the root: the
-	// Manager's own CA needs no place in the system's store.
-	Pin string
+	Pin    Pin
+}
+
+// Pin ties a client to one server: whoever answers must show a chain that holds
+// the pinned certificate, which alone is the root, and a certificate for that
+// server's host. The Manager's own CA needs no place in the system's store.
+type Pin struct {
+	Server string            // its URL
+	SPKI   [sha256.Size]byte // of the certificate, as Fingerprint makes it; zero: no pin
 }
 
 // HTTPClient returns the one kind of client that the agent uses: HTTP/1.1 and
@@ -42,8 +46,12 @@ func (n Network) HTTPClient() (*http.Client, error) {
 		return nil, err
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
-	if n.Pin != "" {
-		pinTo(config, n.Pin)
+	if n.Pin.SPKI != [sha256.Size]byte{} {
+		server, err := url.Parse(n.Pin.Server)
+		if err != nil || server.Hostname() == "" {
+			return nil, fmt.Errorf("the pinned server %q is no URL", n.Pin.Server)
+		}
+		pinTo(config, n.Pin.SPKI, server.Hostname())
 	}
 	return &http.Client{
 		Transport: &http.Transport{
@@ -123,21 +131,22 @@ func IsLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// Fingerprint is the pin of a certificate: the hex SHA-256 of its SPKI.
-func Fingerprint(c *x509.Certificate) string {
-	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
-	return hex.EncodeToString(sum[:])
+// Fingerprint is the SHA-256 of a certificate's SubjectPublicKeyInfo: what a
+// token and an admin key file carry of the Manager's own CA.
+func Fingerprint(c *x509.Certificate) [sha256.Size]byte {
+	return sha256.Sum256(c.RawSubjectPublicKeyInfo)
 }
 
 // pinTo replaces the trust store by the pinned certificate. Names and validity
-// are still checked, by crypto/x509.
-func pinTo(config *tls.Config, pin string) {
+// are still checked, by crypto/x509. The name is host: the connection's own
+// ServerName is empty for an address.
+func pinTo(config *tls.Config, pin [sha256.Size]byte, host string) {
 	config.InsecureSkipVerify = true // VerifyConnection below verifies in full
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 		pinned := false
 		for _, c := range state.PeerCertificates {
-			if Fingerprint(c) == strings.ToLower(pin) {
+			if Fingerprint(c) == pin {
 				roots.AddCert(c)
 				pinned = true
 			} else {
@@ -149,7 +158,7 @@ func pinTo(config *tls.Config, pin string) {
 				"a TLS-inspecting proxy stands between, or the Manager's certificate was replaced (make a new token)")
 		}
 		_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
-			Roots: roots, Intermediates: intermediates, DNSName: state.ServerName,
+			Roots: roots, Intermediates: intermediates, DNSName: host,
 		})
 		return err
 	}

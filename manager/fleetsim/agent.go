@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -43,7 +42,7 @@ func newAgent(f *fleet) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	network, err := settings.Network{Pin: hex.EncodeToString(f.token.Pin[:])}.HTTPClient()
+	network, err := settings.Network{Pin: settings.Pin{Server: f.token.Manager, SPKI: f.token.Pin}}.HTTPClient()
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,11 @@ func newFleet(ctx context.Context, o options) (f *fleet, base int64, err error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	client, err := manager.NetworkOf(key).HTTPClient()
+	network, err := key.Network()
+	if err != nil {
+		return nil, 0, err
+	}
+	client, err := network.HTTPClient()
 	if err != nil {
 		return nil, 0, err
 	}
