@@ -139,7 +139,7 @@ func TestThreatModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`\((R\d+)\)`).FindAllStringSubmatch(string(hosts), -1) {
+	for _, m := range regexp.MustCompile(`\b(R\d+)\b`).FindAllStringSubmatch(string(hosts), -1) {
 		if !residuals[m[1]] {
 			t.Errorf("hosts.md refers to %s, which threat-model.md does not have", m[1])
 		}
