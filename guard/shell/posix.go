@@ -31,6 +31,34 @@ type walker struct {
 	nesting  int
 	outputs  int
 	expanded int
+	commands []Command // room for further ones: a long script has thousands
+	strings  []string  // room for words
+}
+
+// command is a new one that has these words.
+func (w *walker) command(words []string) *Command {
+	if len(w.commands) == 0 {
+		w.commands = make([]Command, min(32, len(w.out.Commands)/2+1))
+	}
+	c := &w.commands[0]
+	w.commands = w.commands[1:]
+	if len(words) > 0 {
+		c.set(words)
+	}
+	return c
+}
+
+// room is an empty list that takes n strings before it grows.
+func (w *walker) room(n int) []string {
+	if n > 32 {
+		return make([]string, 0, n)
+	}
+	if len(w.strings) < n {
+		w.strings = make([]string, max(n, min(128, len(w.out.Commands))))
+	}
+	list := w.strings[:0:n]
+	w.strings = w.strings[n:]
+	return list
 }
 
 // shallow feeds the parser in small pieces and stops it when its recursion is
@@ -75,6 +103,9 @@ func (w *walker) script(text string) {
 		default:
 			w.stmt(st, nil)
 			done = int(st.End().Offset())
+			if w.nesting == 1 { // no statement around takes them
+				w.names = w.names[:0]
+			}
 		}
 	}
 	switch {
@@ -225,7 +256,7 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 		w.inner(cmd)
 	}
 	if len(r.reads)+len(r.writes) > 0 {
-		w.add(Command{Reads: r.reads, Writes: r.writes, Via: w.via})
+		w.add(&Command{Reads: r.reads, Writes: r.writes, Via: w.via})
 	}
 }
 
@@ -260,7 +291,9 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 	for i, stage := range stages {
 		begins[i] = len(w.out.Commands)
 		w.stmt(stage, in)
-		in = &input{stage: stage, in: in}
+		if i+1 < len(stages) {
+			in = &input{stage: stage, in: in}
+		}
 	}
 	begins[len(stages)] = len(w.out.Commands)
 	for i := range stages {
@@ -268,13 +301,26 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 		after := w.namesOf(begins[i+1], begins[min(len(stages), i+1+neighbours)])
 		for j := begins[i]; j < begins[i+1]; j++ {
 			c := w.out.Commands[j]
-			c.From = append(c.From[:len(c.From):len(c.From)], before...)
-			c.To = append(c.To[:len(c.To):len(c.To)], after...)
+			c.From = joined(c.From, before)
+			c.To = joined(c.To, after)
 		}
 	}
 }
 
-func (w *walker) namesOf(from, to int) (names []string) {
+// joined is a followed by b, in memory of its own unless one is empty: neither
+// is ever appended to in place.
+func joined(a, b []string) []string {
+	switch {
+	case len(a) == 0:
+		return b[:len(b):len(b)]
+	case len(b) == 0:
+		return a
+	}
+	return append(a[:len(a):len(a)], b...)
+}
+
+func (w *walker) namesOf(from, to int) []string {
+	names := w.room(to - from)
 	for i := from; i < to; i++ {
 		if n := w.out.Commands[i].Name; n != "" {
 			names = append(names, n)
@@ -358,14 +404,14 @@ func (w *walker) call(cmd *syntax.CallExpr, r *redirs, mark int) {
 	for _, a := range cmd.Assigns {
 		env = append(env, w.assign(a, len(cmd.Args) == 0))
 	}
-	words := make([]string, 0, len(cmd.Args))
+	words := w.room(len(cmd.Args))
 	for _, a := range cmd.Args {
 		words = w.fields(a, words)
 	}
 	from := slices.Clone(w.names[mark:])
 	if len(words) == 0 {
 		if len(env)+len(r.reads)+len(r.writes) > 0 {
-			w.add(Command{Env: env, Reads: r.reads, Writes: r.writes, Via: w.via, From: from})
+			w.add(&Command{Env: env, Reads: r.reads, Writes: r.writes, Via: w.via, From: from})
 		}
 		return
 	}
@@ -416,12 +462,12 @@ func (w *walker) declare(d *syntax.DeclClause) {
 	w.add(c)
 }
 
-func (w *walker) add(c Command) {
+func (w *walker) add(c *Command) {
 	if len(w.out.Commands) >= maxCommands {
 		w.out.Limited = true
 		return
 	}
-	w.out.Commands = append(w.out.Commands, &c)
+	w.out.Commands = append(w.out.Commands, c)
 	if c.Name != "" {
 		w.names = append(w.names, c.Name)
 	}
@@ -435,7 +481,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	if len(words) == 0 {
 		return
 	}
-	c := newCommand(words)
+	c := w.command(words)
 	c.Env, c.Via, c.From = env, w.via, from
 	var in *input
 	if r != nil {
@@ -461,7 +507,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			more := powershell(w.ctx, run.script, w.via, w.nesting)
 			w.out.Limited = w.out.Limited || more.Limited
 			for _, inner := range more.Commands {
-				w.add(*inner)
+				w.add(inner)
 			}
 			return
 		}

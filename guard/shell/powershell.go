@@ -49,9 +49,9 @@ func powershell(ctx context.Context, text string, via []string, nesting int) (ou
 			c.Flags[i] = strings.ToLower(strings.TrimSuffix(f, ":"))
 		}
 		if name, value, ok := strings.Cut(words[0], "="); ok && strings.HasPrefix(strings.ToLower(name), "$env:") {
-			c = Command{Env: []string{name[5:] + "=" + value}, Via: c.Via}
+			c = &Command{Env: []string{name[5:] + "=" + value}, Via: c.Via}
 		} else if len(words) > 2 && words[1] == "=" && strings.HasPrefix(strings.ToLower(words[0]), "$env:") {
-			c = Command{Env: []string{words[0][5:] + "=" + words[2]}, Via: c.Via}
+			c = &Command{Env: []string{words[0][5:] + "=" + words[2]}, Via: c.Via}
 		}
 		for i := max(first, len(out.Commands)-neighbours); i < len(out.Commands) && c.Name != ""; i++ {
 			out.Commands[i].To = append(out.Commands[i].To, c.Name)
@@ -64,7 +64,7 @@ func powershell(ctx context.Context, text string, via []string, nesting int) (ou
 			around.From = append(around.From, c.Name)
 		}
 		outer = append(outer, place{t.depth, len(out.Commands)})
-		out.Commands = append(out.Commands, &c)
+		out.Commands = append(out.Commands, c)
 		if c.Name != "" {
 			if begun = append(begun, c.Name); len(begun) > neighbours {
 				begun = begun[1:]

@@ -41,11 +41,16 @@ const (
 )
 
 // newCommand splits words into flags and operands.
-func newCommand(words []string) Command {
-	c := Command{Path: words[0], Name: baseName(words[0]), Argv: words[1:]}
-	slashes := slashFlags[c.Name] || slashFlags[strings.ToLower(c.Name)]
+func newCommand(words []string) *Command {
+	c := new(Command)
+	c.set(words)
+	return c
+}
+
+func (c *Command) set(words []string) {
+	c.Path, c.Name, c.Argv = words[0], baseName(words[0]), words[1:]
 	for i, w := range c.Argv {
-		option := len(w) > 1 && (w[0] == '-' || slashes && w[0] == '/' && len(w) <= 4)
+		option := len(w) > 1 && (w[0] == '-' || w[0] == '/' && len(w) <= 4 && slashFlags[strings.ToLower(c.Name)])
 		if !option {
 			if c.Flags != nil {
 				c.Args = append(c.Args, w)
@@ -60,7 +65,7 @@ func newCommand(words []string) Command {
 		switch {
 		case w == "--":
 			c.Args = append(c.Args, c.Argv[i+1:]...)
-			return c
+			return
 		case w[0] == '/':
 			c.Flags = append(c.Flags, strings.ToLower(w[1:]))
 		case w[1] == '-':
@@ -72,7 +77,6 @@ func newCommand(words []string) Command {
 			c.Flags = shortFlags(w[1:], c.Flags)
 		}
 	}
-	return c
 }
 
 // shortFlags appends each letter of a cluster, and the cluster as a whole, for
@@ -111,7 +115,7 @@ var slashFlags = map[string]bool{
 }
 
 func baseName(word string) string {
-	if !strings.ContainsAny(word, `/\.`) {
+	if strings.IndexByte(word, '.') < 0 && !holds(word, '/', '\\') {
 		return word
 	}
 	word = strings.ReplaceAll(word, `\`, "/")

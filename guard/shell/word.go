@@ -26,8 +26,9 @@ func (w *walker) text(word *syntax.Word) (text string, known bool) {
 		return text, true
 	}
 	var b strings.Builder
+	var room [8]piece
 	known = true
-	for _, p := range w.pieces(word.Parts, false, &known) {
+	for _, p := range w.pieces(room[:0], word.Parts, false, &known) {
 		b.WriteString(p.text)
 	}
 	return b.String(), known
@@ -41,17 +42,27 @@ func plainWord(word *syntax.Word) (string, bool) {
 	}
 	switch p := word.Parts[0].(type) {
 	case *syntax.Lit:
-		return p.Value, !strings.ContainsAny(p.Value, `\{`)
+		return p.Value, !holds(p.Value, '\\', '{')
 	case *syntax.SglQuoted:
 		return p.Value, !p.Dollar
 	case *syntax.DblQuoted:
 		if len(p.Parts) == 1 {
 			if lit, ok := p.Parts[0].(*syntax.Lit); ok {
-				return lit.Value, !strings.Contains(lit.Value, `\`)
+				return lit.Value, strings.IndexByte(lit.Value, '\\') < 0
 			}
 		}
 	}
 	return "", false
+}
+
+// holds is strings.ContainsAny of two bytes: words are short and many.
+func holds(s string, a, b byte) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] == a || s[i] == b {
+			return true
+		}
+	}
+	return false
 }
 
 // fields appends the words that a word becomes.
@@ -59,49 +70,59 @@ func (w *walker) fields(word *syntax.Word, list []string) []string {
 	if text, ok := plainWord(word); ok {
 		return append(list, text)
 	}
-	words := []*syntax.Word{word}
-	if syntax.SplitBraces(word) {
-		words = words[:0]
-		for one, err := range expand.BracesSeq(nil, word) {
-			if err != nil || len(words) == 64 {
-				w.out.Limited = true
-				break
-			}
-			words = append(words, one)
-		}
+	if !syntax.SplitBraces(word) {
+		return w.split(word, list)
 	}
-	for _, one := range words {
-		known := true
-		var b strings.Builder
-		begun := false
-		for _, p := range w.pieces(one.Parts, false, &known) {
-			if !p.split {
-				b.WriteString(p.text)
-				begun = true
-				continue
-			}
-			for i := 0; i < len(p.text); i++ {
-				switch p.text[i] {
-				case ' ', '\t', '\n':
-					if begun {
-						list = append(list, b.String())
-						b.Reset()
-						begun = false
-					}
-				default:
-					b.WriteByte(p.text[i])
-					begun = true
-				}
-			}
-		}
-		if begun {
-			list = append(list, b.String())
-		}
+	for _, one := range w.braces(word) {
+		list = w.split(one, list)
 	}
 	return list
 }
 
-func (w *walker) pieces(parts []syntax.WordPart, quoted bool, known *bool) (list []piece) {
+func (w *walker) braces(word *syntax.Word) (words []*syntax.Word) {
+	for one, err := range expand.BracesSeq(nil, word) {
+		if err != nil || len(words) == 64 {
+			w.out.Limited = true
+			break
+		}
+		words = append(words, one)
+	}
+	return words
+}
+
+// split appends the fields of a word that holds no braces.
+func (w *walker) split(word *syntax.Word, list []string) []string {
+	var b strings.Builder
+	var room [8]piece
+	known, begun := true, false
+	for _, p := range w.pieces(room[:0], word.Parts, false, &known) {
+		if !p.split {
+			b.WriteString(p.text)
+			begun = true
+			continue
+		}
+		for i := 0; i < len(p.text); i++ {
+			switch p.text[i] {
+			case ' ', '\t', '\n':
+				if begun {
+					list = append(list, b.String())
+					b.Reset()
+					begun = false
+				}
+			default:
+				b.WriteByte(p.text[i])
+				begun = true
+			}
+		}
+	}
+	if begun {
+		list = append(list, b.String())
+	}
+	return list
+}
+
+// pieces appends the parts of a word, evaluated.
+func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, known *bool) []piece {
 	unknown := func(text string) piece {
 		*known = false
 		return piece{text, false}
@@ -117,9 +138,10 @@ func (w *walker) pieces(parts []syntax.WordPart, quoted bool, known *bool) (list
 			}
 			list = append(list, piece{text, false})
 		case *syntax.DblQuoted:
-			list = append(list, piece{"", false})
-			for _, inner := range w.pieces(p.Parts, true, known) {
-				list = append(list, piece{inner.text, false})
+			from := len(list)
+			list = w.pieces(append(list, piece{"", false}), p.Parts, true, known)
+			for i := range list[from:] {
+				list[from+i].split = false
 			}
 		case *syntax.ParamExp:
 			text, ok := w.parameter(p)
