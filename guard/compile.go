@@ -26,7 +26,6 @@ type Compiled struct {
 	input, output []*rule // most severe first, then in file order
 	words         *literal.Set
 	mcp           []string // the mcp:SERVER/TOOL names that the rules mention
-	paths         bool     // a condition reads paths or writes
 }
 
 // rule is a compiled rule.
@@ -37,6 +36,8 @@ type rule struct {
 	when, except cel.Program
 	until        time.Time
 	need         need
+	paths        bool // when reads paths or writes
+	pathParts    need // of such a rule, by what paths are made of
 	free         bool // needs no literal although its condition reads the input
 	detectors    detect.Selection
 	secrets      bool // a condition reads secrets
@@ -99,6 +100,7 @@ func compile(p *Policy, base []Rule) (*Compiled, error) {
 	ids, words := map[string]int{}, []string(nil)
 	for i, r := range rules {
 		r.need.number(ids, &words)
+		r.pathParts.number(ids, &words)
 		c.mcp = append(c.mcp, mentions[i]...)
 		if r.free && !r.Slow {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("rule %s: no literal can be derived from when, so inputs over %d KiB are not judged by it (they count as an overrun); add a literal or slow: true", r.ID, freeLimit>>10))
@@ -115,15 +117,7 @@ func compile(p *Policy, base []Rule) (*Compiled, error) {
 	severe := func(a, b *rule) int { return slices.Index(actions, a.Action) - slices.Index(actions, b.Action) }
 	slices.SortStableFunc(c.input, severe)
 	slices.SortStableFunc(c.output, severe)
-	for _, r := range rules {
-		c.paths = c.paths || readsVariable(r.When, "paths", "writes") || readsVariable(r.Except, "paths", "writes")
-	}
 	return c, nil
-}
-
-// readsVariable says whether the text of an expression could mention one.
-func readsVariable(expression string, names ...string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(expression, n) })
 }
 
 func compileRule(r Rule) (*rule, []string, error) {
@@ -147,6 +141,9 @@ func compileRule(r Rule) (*rule, []string, error) {
 		c.when, c.need = program, needs(root, nil)
 		c.free = c.need.free() && readsText(root)
 		c.secrets = mentionsIdent(root, "secrets")
+		if c.paths = mentionsIdent(root, "paths", "writes"); c.paths {
+			c.pathParts = c.need.parts()
+		}
 		mcp = append(mcp, mcpConstants(root)...)
 	}
 	if r.Except != "" {

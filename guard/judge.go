@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -36,7 +37,7 @@ func (s *state) judge(ctx context.Context, ev *Event) (out outcome) {
 	}
 	a := newActivation(ctx, s, ev)
 	out.tool = a.tool
-	there := a.there()
+	there := a.there(rules)
 	for _, r := range rules {
 		if ctx.Err() != nil {
 			out.overrun = true
@@ -173,8 +174,10 @@ func (a *activation) target() string {
 	return a.ev.Text
 }
 
-// there passes the automaton over all that a condition can read.
-func (a *activation) there() []uint64 {
+// there passes the automaton over all that the conditions of rules can read.
+// Paths are worked out only if a rule on them could match by what they are made
+// of: in a long script they are many.
+func (a *activation) there(rules []*rule) []uint64 {
 	words := a.state.words
 	bits := make([]uint64, words.Len()/64+1)
 	mark := func(id, _ int) bool { bits[id/64] |= 1 << (id % 64); return true }
@@ -196,7 +199,7 @@ func (a *activation) there() []uint64 {
 		pass(c.Writes...)
 		pass(c.Via...)
 	}
-	if a.state.paths {
+	if slices.ContainsFunc(rules, func(r *rule) bool { return r.paths && r.pathParts.met(bits) }) {
 		ev.resolve(a.ctx, a.tool)
 		pass(ev.paths...)
 		pass(ev.writes...)

@@ -93,6 +93,32 @@ func (n *need) number(ids map[string]int, words *[]string) {
 	}
 }
 
+// parts is the need of a condition on paths before paths are worked out: of each
+// word the names between slashes, for these a path takes from the call or from
+// cwd as they are. It asks for less than n.
+func (n *need) parts() need {
+	switch n.op {
+	case needWord:
+		var list []need
+		for _, name := range strings.FieldsFunc(n.word, func(r rune) bool { return r == '/' || r == '\\' || r == '~' }) {
+			if strings.Trim(name, ".") != "" { // . and .. are resolved
+				list = append(list, word(name))
+			}
+		}
+		return all(list...)
+	case needAll, needAny:
+		list := make([]need, len(n.sub))
+		for i := range n.sub {
+			list[i] = n.sub[i].parts()
+		}
+		if n.op == needAny {
+			return anyOf(list...)
+		}
+		return all(list...)
+	}
+	return *n
+}
+
 func fold(s string) string {
 	b := []byte(s)
 	for i := range b {

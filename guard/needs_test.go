@@ -20,7 +20,8 @@ func TestPrefilterIsSound(t *testing.T) {
 		"commands.exists(c, c.argv.exists(a, a.lowerAscii().startsWith('-f')))", "paths.exists(p, p.endsWith('.ssh/id_rsa'))",
 		"text.split(' ').exists(w, w == 'force')", "user == '' && tool == 'shell' && text.matches(r'(?i)DROP\\s+table|--force')",
 		"commands.exists_one(c, c.name == 'git')", "commands.all(c, c.name != 'rm')", "(text.contains('rm') ? cwd : host_tool) == 'Bash'",
-		"commands.exists(c, c.via.exists(v, v == 'sudo'))", "commands.exists(c, c.from.exists(f, f in ['curl', 'echo']))",
+		"commands.exists(c, c.via.exists(v, v == 'sudo'))", "writes.exists(w, w.startsWith('/home/dev/repo/'))", "paths.exists(p, p == '~/.ssh/id_rsa')",
+		"paths.exists(p, p.matches('^/home/dev/(repo|src)/[a-z]+$')) && text != ''", "writes.exists(w, w in ['/etc', '/etc/passwd', '/'])", "paths.exists(p, p.contains('repo/.git/'))", "commands.exists(c, c.from.exists(f, f in ['curl', 'echo']))",
 	} {
 		a.Rules = append(a.Rules, Rule{ID: "extra" + string(rune('a'+len(a.Rules)%26)) + strings.Repeat("x", len(a.Rules)), On: "tool_input", When: when, Action: "review"})
 	}
@@ -33,7 +34,7 @@ func TestPrefilterIsSound(t *testing.T) {
 	loosen := func(list []*rule) (out []*rule) {
 		for _, r := range list {
 			open := *r
-			open.need = need{}
+			open.need, open.pathParts = need{}, need{}
 			out = append(out, &open)
 		}
 		return out
@@ -98,7 +99,7 @@ func TestPrefilterSkips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := newActivation(t.Context(), st, ev).there()
+	there := newActivation(t.Context(), st, ev).there(c.input)
 	n := 0
 	for _, r := range c.input {
 		if r.need.met(there) {
