@@ -12,8 +12,12 @@ import (
 
 // Identity is what this machine is to its Manager.
 type Identity struct {
-	DeviceID       string            `json:"deviceId"`
-	Group          string            `json:"group"`
+	DeviceID string `json:"deviceId"`
+	Group    string `json:"group"`
+	// MovedAt is when the Manager moved the device to Group, zero if it was
+	// enrolled there; GroupVersion is that of the group's config then.
+	MovedAt        time.Time         `json:"movedAt,omitzero"`
+	GroupVersion   int64             `json:"groupVersion,omitempty"`
 	Manager        string            `json:"manager"` // base URL that calls go to
 	Audience       string            `json:"audience"`
 	Root           token.Fingerprint `json:"root"`

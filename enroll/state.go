@@ -203,6 +203,35 @@ func (s *State) SetSigningKeys(statement string) (taken bool, err error) {
 	return taken, err
 }
 
+// Move takes a statement that this device was moved to another group if it is
+// newer than the last one, and reports whether it was. Errors:
+// api.ErrSignature and the like.
+func (s *State) Move(statement string) (moved bool, err error) {
+	err = s.change(func(r *record) error {
+		if r.Identity == nil {
+			return ErrNotEnrolled
+		}
+		keys, err := r.Identity.Keys()
+		if err != nil {
+			return err
+		}
+		var doc api.GroupMove
+		if err := api.Verify(statement, &doc, keys); err != nil {
+			return fmt.Errorf("move refused: %w", err)
+		}
+		if doc.DeviceID != r.Identity.DeviceID || doc.Aud != r.Identity.Audience || doc.Group == "" {
+			return errors.New("move refused: it is another device's")
+		}
+		if !doc.IssuedAt.After(r.Identity.MovedAt) {
+			return errUnchanged
+		}
+		moved = true
+		r.Identity.Group, r.Identity.GroupVersion, r.Identity.MovedAt = doc.Group, doc.Version, doc.IssuedAt
+		return nil
+	})
+	return moved, err
+}
+
 // SignRequest makes the JWT of one device call: method, path with query as it
 // is sent (api.Prefix included) and body. It is good for one try.
 func (s *State) SignRequest(method, path string, body []byte) (jwt string, err error) {

@@ -141,7 +141,9 @@ func (s adminSurface) MoveDevice(w http.ResponseWriter, r *http.Request, c admin
 		return
 	}
 	s.edit(w, r, c, id, "device.move", "to group "+in.Group, func(tx store.Tx, d *deviceRecord) error {
-		d.Group = in.Group
+		if d.Group != in.Group {
+			d.Group, d.MovedAt = in.Group, s.opt.Now().UTC()
+		}
 		return groupIsThere(tx, in.Group)
 	})
 }

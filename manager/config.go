@@ -19,7 +19,7 @@ import (
 func (s deviceSurface) GetDeviceConfig(w http.ResponseWriter, r *http.Request, c deviceCaller, params api.GetDeviceConfigParams) {
 	conf, ok := s.hub.config(c.group)
 	if !ok || conf.ETag != params.IfNoneMatch || params.Wait == 0 {
-		s.giveConfig(w, c.id, c.group, params.IfNoneMatch)
+		s.giveConfig(w, c.id, c.group, c.movedAt, params.IfNoneMatch)
 		return
 	}
 	if s.hub.held.Load() >= maxHeld {
@@ -60,11 +60,12 @@ func (s deviceSurface) afterWait(w http.ResponseWriter, id, etag string) {
 		p.Write(w)
 		return
 	}
-	s.giveConfig(w, id, d.Group, etag)
+	s.giveConfig(w, id, d.Group, d.MovedAt, etag)
 }
 
-// giveConfig answers with a group's config, unless it is the one that the device has.
-func (s deviceSurface) giveConfig(w http.ResponseWriter, id, group, etag string) {
+// giveConfig answers with a group's config, unless it is the one that the device has. One that was moved since it was enrolled
+// gets the proof of it, signed now: by a key that it knows, for the version that comes along.
+func (s deviceSurface) giveConfig(w http.ResponseWriter, id, group string, movedAt time.Time, etag string) {
 	conf, ok := s.hub.config(group)
 	if !ok {
 		s.fail(w, nil, fmt.Errorf("group of device %s has no config", id))
@@ -77,6 +78,14 @@ func (s deviceSurface) giveConfig(w http.ResponseWriter, id, group, etag string)
 	if conf.ETag == etag {
 		w.WriteHeader(http.StatusNotModified)
 		return
+	}
+	if !movedAt.IsZero() {
+		move, err := s.keys.sign(&api.GroupMove{Schema: api.Schema, DeviceID: id, Aud: s.audience, Group: group, Version: conf.Version, IssuedAt: movedAt})
+		if err != nil {
+			s.fail(w, nil, err)
+			return
+		}
+		w.Header().Set("Pinta-Group", move)
 	}
 	document(w, http.StatusOK, conf.JWS)
 }

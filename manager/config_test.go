@@ -203,6 +203,34 @@ func TestOverride(t *testing.T) {
 	equal(t, res.Header.Get("Pinta-Override"), "")
 }
 
+// TestMoved: whoever is moved gets the proof with the new group's config, by the key in force.
+func TestMoved(t *testing.T) {
+	b := newBed(t)
+	d := b.device()
+	operator := b.admin(api.RoleOperator)
+	_, res, err := d.poll("", 0)
+	b.must(err)
+	equal(t, res.Header.Get("Pinta-Group"), "")
+	b.must(api.Done(b.admin(api.RoleAdmin).CreateGroup(t.Context(), api.GroupCreate{Name: "eng"})))
+	b.must(api.Done(operator.MoveDevice(t.Context(), d.id, api.DeviceMove{Group: "default"})))
+	_, res, err = d.poll("", 0)
+	b.must(err)
+	equal(t, res.Header.Get("Pinta-Group"), "")
+	before := b.now()
+	b.must(api.Done(operator.MoveDevice(t.Context(), d.id, api.DeviceMove{Group: "eng"})))
+	after := b.now()
+	b.later(time.Hour)
+	config, res, err := d.poll("", 0)
+	b.must(err)
+	var move api.GroupMove
+	b.must(api.Verify(res.Header.Get("Pinta-Group"), &move, d.keys()))
+	if move.IssuedAt.Before(before) || move.IssuedAt.After(after) {
+		t.Errorf("moved at %v", move.IssuedAt)
+	}
+	equal(t, move, api.GroupMove{Schema: api.Schema, DeviceID: d.id, Aud: config.Aud, Group: "eng", Version: config.Version, IssuedAt: move.IssuedAt})
+	equal(t, config.Group, "eng")
+}
+
 func TestEndingReleasesPolls(t *testing.T) {
 	b := newBed(t)
 	d := b.device()

@@ -21,8 +21,9 @@ type deviceSurface struct{ *Manager }
 // deviceCaller is a device whose JWT was good for this very request, for the first time.
 type deviceCaller struct {
 	id, group string
-	reenroll  bool // it should enrol again: a clone was seen
-	orders    bool // there are actions that it hasn't acknowledged
+	movedAt   time.Time // to group; zero: it was enrolled there
+	reenroll  bool      // it should enrol again: a clone was seen
+	orders    bool      // there are actions that it hasn't acknowledged
 }
 
 // authenticate: signature, audience, clock, replay, state of the device; then the body, and that the JWT was made for it.
@@ -59,7 +60,7 @@ func (s deviceSurface) identify(r *http.Request) (*api.Call, deviceCaller, error
 	if err != nil {
 		return nil, deviceCaller{}, err
 	}
-	return call, deviceCaller{id: d.DeviceID, group: d.Group, reenroll: d.State == api.DeviceStateQuarantined, orders: d.ordered()}, nil
+	return call, deviceCaller{id: d.DeviceID, group: d.Group, movedAt: d.MovedAt, reenroll: d.State == api.DeviceStateQuarantined, orders: d.ordered()}, nil
 }
 
 // ordered tells whether any action waits to be acknowledged.

@@ -85,6 +85,7 @@ type deviceRecord struct {
 	Candidate  string        `json:"candidate,omitempty"` // offered, not yet used
 	Boots      []boot        `json:"boots,omitempty"`     // newest last
 	Retirement string        `json:"retirement,omitempty"`
+	MovedAt    time.Time     `json:"movedAt,omitzero"` // to Group
 	Orders     []orderRecord `json:"orders,omitempty"`
 }
 

@@ -81,7 +81,7 @@ func (a *app) deviceCommand() *cobra.Command {
 			return api.JSON[api.Device](client.RetireDevice(c.Context(), id[0]))
 		})
 	}}
-	move := &cobra.Command{Use: "move ID GROUP", Short: "Move a device to another group", Args: args(2), RunE: func(c *cobra.Command, in []string) error {
+	move := &cobra.Command{Use: "move ID GROUP", Short: "Move a device to another group, whose config it takes at its next poll", Args: args(2), RunE: func(c *cobra.Command, in []string) error {
 		return a.device(func(client *api.Client) (api.Device, error) {
 			return api.JSON[api.Device](client.MoveDevice(c.Context(), in[0], api.DeviceMove{Group: in[1]}))
 		})

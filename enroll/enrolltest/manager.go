@@ -36,6 +36,7 @@ type Manager struct {
 	// Config is what GET /device/config answers under ETag; empty holds the
 	// request until its wait ends.
 	Config, ETag, Override string
+	Move                   string // Pinta-Group
 	Reply                  api.ReportReply
 	Reports                []api.Report
 	Down                   bool     // RoundTrip only
@@ -338,12 +339,15 @@ func (m *Manager) config(w http.ResponseWriter, r *http.Request) {
 	end := time.After(time.Duration(wait) * time.Second)
 	for {
 		m.Mu.Lock()
-		jws, etag, override, changed := m.Config, m.ETag, m.Override, m.changed
+		jws, etag, override, move, changed := m.Config, m.ETag, m.Override, m.Move, m.changed
 		m.Mu.Unlock()
 		if jws != "" && etag != r.Header.Get("If-None-Match") {
 			w.Header().Set("ETag", etag)
 			if override != "" {
 				w.Header().Set("Pinta-Override", override)
+			}
+			if move != "" {
+				w.Header().Set("Pinta-Group", move)
 			}
 			_, _ = io.WriteString(w, jws)
 			return

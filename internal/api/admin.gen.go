@@ -29,7 +29,7 @@ type AdminServer[P any] interface {
 	GetDevice(w http.ResponseWriter, r *http.Request, caller P, id ID)
 	// OrderAction: Order a signed action, delivered with the answer to the next report. (POST /devices/{id}/actions)
 	OrderAction(w http.ResponseWriter, r *http.Request, caller P, id ID)
-	// MoveDevice: Move a device to another group. (PUT /devices/{id}/group)
+	// MoveDevice: Move a device to another group; it gets a GroupMove with the group's config. (PUT /devices/{id}/group)
 	MoveDevice(w http.ResponseWriter, r *http.Request, caller P, id ID)
 	// RetireDevice: Sign a retirement, which the device is answered with from now on. (POST /devices/{id}/retire)
 	RetireDevice(w http.ResponseWriter, r *http.Request, caller P, id ID)

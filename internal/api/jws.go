@@ -24,6 +24,7 @@ const (
 	KindKeys       Kind = "pinta-keys+jws"
 	KindConfig     Kind = "pinta-config+jws"
 	KindOverride   Kind = "pinta-override+jws"
+	KindMove       Kind = "pinta-move+jws"
 	KindAction     Kind = "pinta-action+jws"
 	KindRetirement Kind = "pinta-retirement+jws"
 	KindRotate     Kind = "pinta-rotate+jws"
@@ -56,6 +57,7 @@ func (d *KeyStatement) schema() int { return d.Schema }
 func (d *KeyRotation) schema() int  { return d.Schema }
 func (d *GuardConfig) schema() int  { return d.Schema }
 func (d *Override) schema() int     { return d.Schema }
+func (d *GroupMove) schema() int    { return d.Schema }
 func (d *Action) schema() int       { return d.Schema }
 func (d *Retirement) schema() int   { return d.Schema }
 
@@ -74,6 +76,8 @@ func kindOf(d Document) (Kind, int) {
 		return KindConfig, MaxConfig
 	case *Override:
 		return KindOverride, MaxStatement
+	case *GroupMove:
+		return KindMove, MaxStatement
 	case *Action:
 		return KindAction, MaxStatement
 	case *Retirement:

@@ -486,6 +486,21 @@ type GroupCreate struct {
 	Name string `json:"name"`
 }
 
+// GroupMove Signed document that moves a device to another group. Versions are counted by group from then on: the new group's
+// count from `version`.
+type GroupMove struct {
+	Aud      string `json:"aud"`
+	DeviceID string `json:"deviceId"`
+	Group    string `json:"group"`
+
+	// IssuedAt When the device was moved; an older move than the last is void.
+	IssuedAt time.Time `json:"issuedAt"`
+	Schema   int       `json:"schema"`
+
+	// Version Of the group's config that this came with.
+	Version int64 `json:"version"`
+}
+
 // GuardConfig Signed document; manager.md 3.
 type GuardConfig struct {
 	Agent     AgentConfig `json:"agent"`
@@ -1085,7 +1100,7 @@ func (c *Client) OrderAction(ctx context.Context, id ID, body ActionOrder) (*htt
 	return c.do(ctx, q, "application/json", body)
 }
 
-// MoveDevice: Move a device to another group. (PUT /devices/{id}/group)
+// MoveDevice: Move a device to another group; it gets a GroupMove with the group's config. (PUT /devices/{id}/group)
 func (c *Client) MoveDevice(ctx context.Context, id ID, body DeviceMove) (*http.Response, error) {
 	q := call{method: http.MethodPut, path: "/devices/%s/group"}
 	q.args = append(q.args, pathArg(id))

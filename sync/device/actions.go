@@ -189,7 +189,7 @@ func (d *Device) afterRetirement(ctx context.Context) error {
 	}
 	d.setCurrent(nil)
 	return d.State.Update(keptName, &k, func() error {
-		k = kept{Root: k.Root, Highest: k.Highest, Overrides: k.Overrides, Retired: o.Retired.DeviceID}
+		k = kept{Root: k.Root, Group: k.Group, Highest: k.Highest, Overrides: k.Overrides, Retired: o.Retired.DeviceID}
 		return nil
 	})
 }

@@ -63,6 +63,8 @@ const keptName = "config"
 type kept struct {
 	// Root is the Manager that counts these versions.
 	Root token.Fingerprint `json:"root"`
+	// Group is the one of the last good config.
+	Group string `json:"group,omitempty"`
 	// Highest is the highest version ever applied; an override doesn't lower it.
 	Highest int64  `json:"highest"`
 	Version int64  `json:"version"`
@@ -77,10 +79,14 @@ type kept struct {
 	Retired string `json:"retired,omitempty"`
 }
 
-// forManager is k as it counts for this Manager: another one starts at zero.
-func (k kept) forManager(root token.Fingerprint) kept {
-	if k.Root != root {
-		k.Root, k.Highest, k.Version, k.Overrides = root, 0, 0, nil
+// countedFor is k as it counts for this identity: another Manager starts at zero,
+// another group where its versions were when the device was moved there.
+func (k kept) countedFor(id enroll.Identity) kept {
+	if k.Root != id.Root {
+		k.Root, k.Group, k.Highest, k.Version, k.Overrides = id.Root, "", 0, 0, nil
+	}
+	if k.Group != "" && k.Group != id.Group {
+		k.Group, k.Highest, k.Version = "", id.GroupVersion, 0
 	}
 	return k
 }
@@ -118,16 +124,24 @@ func (d *Device) setCurrent(c *config) {
 	d.current = c
 }
 
+// arrival is a config as it came, with the statements beside it, which may be
+// empty.
+type arrival struct {
+	jws, etag      string
+	override, move string
+}
+
 // take checks an arrived config, applies it and keeps it; on any failure what
-// is in force stays. override may be empty. Errors: *Refusal, or
-// api.ErrNotModified if it is the one in force.
-func (d *Device) take(ctx context.Context, c *api.Client, jws, etag, override string) error {
+// is in force stays. Errors: *Refusal, or api.ErrNotModified if it is the one
+// in force.
+func (d *Device) take(ctx context.Context, c *api.Client, a arrival) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	id, err := d.State.Identity()
 	if err != nil {
 		return err
 	}
+	jws, etag := a.jws, a.etag
 	if now := d.inForce(); now != nil && now.root == id.Root && now.jws == jws {
 		d.judged("", nil)
 		return api.ErrNotModified
@@ -137,13 +151,26 @@ func (d *Device) take(ctx context.Context, c *api.Client, jws, etag, override st
 	if err != nil {
 		return err
 	}
+	// Only now: its signing key may have been looked up for the config.
+	if a.move != "" && doc.Group != id.Group {
+		moved, err := d.State.Move(a.move)
+		if err != nil {
+			return refuse("group", "%w", err)
+		}
+		if moved {
+			d.Log.Info("moved to another group", "from", id.Group, "to", doc.Group)
+		}
+		if id, err = d.State.Identity(); err != nil {
+			return err
+		}
+	}
 	var k kept
 	if err := d.State.Load(keptName, &k); err != nil {
 		return refuse("store", "%w", err)
 	}
-	k = k.forManager(id.Root)
+	k = k.countedFor(id)
 	now := d.Clock.Now()
-	used, err := d.judge(id, k, doc, override, now)
+	used, err := d.judge(id, k, doc, a.override, now)
 	if err != nil {
 		return err
 	}
@@ -152,8 +179,8 @@ func (d *Device) take(ctx context.Context, c *api.Client, jws, etag, override st
 	}
 	var disk kept
 	err = d.State.Update(keptName, &disk, func() error {
-		disk = disk.forManager(id.Root)
-		disk.Highest, disk.Version = max(disk.Highest, doc.Version), doc.Version
+		disk = disk.countedFor(id)
+		disk.Group, disk.Highest, disk.Version = doc.Group, max(disk.Highest, doc.Version), doc.Version
 		disk.JWS, disk.ETag, disk.Key = jws, etag, key
 		if used != "" {
 			disk.Overrides = append(disk.Overrides, used)

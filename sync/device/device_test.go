@@ -366,6 +366,47 @@ func TestOverrideAllowsOneLowerVersionOnce(t *testing.T) {
 	})
 }
 
+// TestMove: a signed statement moves this very device, once, and versions count
+// by the new group from then on.
+func TestMove(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		id, err := r.state.Identity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().UTC()
+		move := func(device, group string, version int64, at time.Time) {
+			r.m.Move = r.m.Sign(t, &api.GroupMove{Schema: 1, DeviceID: device, Aud: r.m.URL, Group: group, Version: version, IssuedAt: at})
+		}
+		for _, c := range []struct {
+			name    string
+			set     func()
+			group   string
+			version int64
+			ok      bool
+		}{
+			{"where it was enrolled", func() {}, "default", 12, true},
+			{"no statement", func() {}, "eng", 13, false},
+			{"another device's", func() { move("01J00000000000000000000000", "eng", 5, at) }, "eng", 13, false},
+			{"for another group", func() { move(id.DeviceID, "ops", 5, at) }, "eng", 13, false},
+			{"forged", func() { move(id.DeviceID, "eng", 5, at.Add(time.Hour)); r.m.Move = r.m.Move[:len(r.m.Move)-4] + "AAAA" }, "eng", 13, false},
+			{"an older version than came with it", func() { move(id.DeviceID, "eng", 5, at.Add(time.Minute)) }, "eng", 4, false},
+			{"right", func() {}, "eng", 5, true},
+			{"back by an older statement", func() { move(id.DeviceID, "default", 12, at.Add(time.Second)) }, "default", 12, false},
+			{"lower than applied before", func() { move(id.DeviceID, "eng", 4, at.Add(time.Minute)) }, "eng", 4, false},
+			{"back by a newer one", func() { move(id.DeviceID, "default", 12, at.Add(2*time.Minute)) }, "default", 12, true},
+			{"the next publication", func() { r.m.Move = "" }, "default", 14, true},
+		} {
+			c.set()
+			r.publish(c.version, func(g *api.GuardConfig) { g.Group = c.group })
+			if _, err := r.sync(); (err == nil) != c.ok {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			r.restart()
+		}
+	})
+}
+
 func TestLastGoodConfigHoldsOfflineAndPastItsExpiry(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.publish(7)

@@ -169,7 +169,7 @@ func (d *Device) poll(ctx context.Context, wait time.Duration, fresh bool) error
 	}
 	etag := header.Get("ETag")
 	if err == nil {
-		if err = d.take(ctx, c, string(jws), etag, header.Get("Pinta-Override")); !errors.Is(err, api.ErrNotModified) {
+		if err = d.take(ctx, c, arrival{string(jws), etag, header.Get("Pinta-Override"), header.Get("Pinta-Group")}); !errors.Is(err, api.ErrNotModified) {
 			d.judged(etag, err)
 			d.Changed()
 		}
