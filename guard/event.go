@@ -150,8 +150,8 @@ func spanAttribute(e *event.Event, out *Event, key string, value []byte) bool {
 		out.Surface, _ = rawjson.Unquote(value)
 	default:
 		if event.IsOutput(name) && name != "tool_response" { // the span holds an object as its JSON text
-			if text, ok := rawjson.Unquote(value); ok && rawjson.Kind([]byte(text[:min(len(text), 64)])) == '{' && rawjson.Valid([]byte(text)) {
-				value = []byte(text)
+			if text, ok := appendUnquoted(nil, value); ok && rawjson.Kind(text) == '{' && rawjson.Valid(text) {
+				value = text
 			}
 		}
 		e.Members = append(e.Members, rawjson.Member{Key: name, Value: value})
