@@ -6,6 +6,11 @@ keep_previous() {
   mkdir -p -m 0700 "$previous"
   cp -p /usr/bin/pinta-agent /usr/lib/pinta-agent/pinta-hook "$previous/"
 }
+# Until it is stopped, the version before puts its own hook back over a new one:
+# so the package brings the hook twice, and this comes between stop and start.
+put_packaged() {
+  cp -p /usr/lib/pinta-agent/packaged/pinta-hook /usr/lib/pinta-agent/pinta-hook.new && mv -f /usr/lib/pinta-agent/pinta-hook.new /usr/lib/pinta-agent/pinta-hook
+}
 put_back() {
   cp -p "$previous/pinta-hook" /usr/lib/pinta-agent/pinta-hook.new && mv -f /usr/lib/pinta-agent/pinta-hook.new /usr/lib/pinta-agent/pinta-hook
   cp -p "$previous/pinta-agent" /usr/bin/pinta-agent.new && mv -f /usr/bin/pinta-agent.new /usr/bin/pinta-agent

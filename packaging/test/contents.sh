@@ -12,6 +12,7 @@ files() { # files LIB DOC: mode and path of what both hold
 -rw------- /etc/pinta-agent/agent.yaml
 -rwxr-xr-x /usr/bin/pinta-agent
 -rwxr-xr-x /usr/lib/pinta-agent/pinta-hook
+-rwxr-xr-x /usr/lib/pinta-agent/packaged/pinta-hook
 -rw-r--r-- $1/systemd/system/pinta-agent.service
 -rw-r--r-- /usr/lib/sysusers.d/pinta-agent.conf
 -rw-r--r-- /usr/share/doc/pinta-agent/agent.schema.json
@@ -33,7 +34,7 @@ scripts() { # scripts FOLDER SOURCE NAME...: whole, included parts too, and good
 }
 programs() { # programs ROOT ARCHIVE MACHINE VERSION: those of the plain archive, of the right machine
   mkdir -p "$work/plain" && tar -C "$work/plain" --strip-components=1 -xzf "$2"
-  cmp "$1/usr/bin/pinta-agent" "$work/plain/pinta-agent" && cmp "$1/usr/lib/pinta-agent/pinta-hook" "$work/plain/pinta-hook" || fail "$2 holds other programs"
+  cmp "$1/usr/bin/pinta-agent" "$work/plain/pinta-agent" && cmp "$1/usr/lib/pinta-agent/pinta-hook" "$work/plain/pinta-hook" && cmp "$1/usr/lib/pinta-agent/packaged/pinta-hook" "$work/plain/pinta-hook" || fail "$2 holds other programs"
   file "$1/usr/bin/pinta-agent" | grep -q "$3.*statically linked" || fail "$(file "$1/usr/bin/pinta-agent")"
   [ "$3" != x86-64 ] || "$1/usr/bin/pinta-agent" --version | grep -qF "$4" || fail "not of version $4"
 }

@@ -7,10 +7,10 @@ cd "$(dirname "$0")/../.."
 cache=${PINTA_PACKAGES:-$PWD/bin/packages} release=bookworm
 one=$(echo "$1"/pinta-agent_*_amd64.deb) two=$(echo "$2"/pinta-agent_*_amd64.deb)
 work=$(mktemp -d); root=$work/root
-base=$cache/debian-$release-1.tar
+base=$cache/debian-$release-2.tar
 if [ ! -e "$base" ]; then
   mkdir -p "$cache"
-  mmdebstrap --quiet --mode=root --variant=essential --include=systemd,systemd-sysv,dbus,ca-certificates,init-system-helpers,debconf,passwd,procps \
+  mmdebstrap --quiet --mode=root --variant=essential --include=systemd,systemd-sysv,dbus,ca-certificates,init-system-helpers,debconf,libpam-systemd,passwd,procps \
     $release "$base.new.tar" </dev/null >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; exit 1; }
   mv "$base.new.tar" "$base"
 fi

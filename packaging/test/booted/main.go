@@ -411,7 +411,23 @@ func (b *bench) upgrade(deb string) error {
 	if s, err := b.status(); err != nil || s.Version != want || !s.Service.Running {
 		return fmt.Errorf("after the upgrade to %s: %+v, %w", want, s, err)
 	}
-	return b.guarded(true)
+	if err := b.guarded(true); err != nil {
+		return err
+	}
+	return packagedHook()
+}
+
+// packagedHook: the version before did not leave its own hook in place.
+func packagedHook() error {
+	registered, err := os.ReadFile("/usr/lib/pinta-agent/pinta-hook")
+	if err != nil {
+		return err
+	}
+	packaged, err := os.ReadFile("/usr/lib/pinta-agent/packaged/pinta-hook")
+	if err == nil && !bytes.Equal(registered, packaged) {
+		err = errors.New("the registered hook is not that of the package")
+	}
+	return err
 }
 
 func (b *bench) sameDevice() error {
@@ -534,7 +550,7 @@ func (b *bench) userService() error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.sh("systemctl start user@" + u.Uid + ".service"); err != nil {
+	if _, err := b.sh("loginctl enable-linger alice && systemctl start user@" + u.Uid + ".service"); err != nil {
 		return err
 	}
 	as := "setpriv --reuid=alice --regid=alice --init-groups env HOME=/home/alice XDG_RUNTIME_DIR=/run/user/" + u.Uid + " "
@@ -566,7 +582,8 @@ func (b *bench) controlled(agent, unit string) error {
 			return fmt.Errorf("service %s: %q, %w", step.verb, out, err)
 		}
 	}
-	if out, err := b.sh(agent + "status"); err != nil || !strings.Contains(out, "running") {
+	// Nothing is enrolled here, so status says so with its exit status.
+	if out, err := b.sh(agent + "status || true"); err != nil || !strings.Contains(out, "the service runs") {
 		return fmt.Errorf("status: %q, %w", out, err)
 	}
 	if _, err := b.sh(agent + "service uninstall"); err != nil {
