@@ -46,7 +46,7 @@ type State struct {
 // is made by the first change only.
 func Open(dir string) (*State, error) {
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
-		return nil, fail(CodeLocal, "state folder: %w", err)
+		return nil, fail(CodeLocal, "make the state folder %s: %w; give this account write access to the folders above it, or run as root for the whole machine", dir, err)
 	}
 	s := &State{store: store{dir: dir}}
 	d, err := safefile.OpenDir(dir)

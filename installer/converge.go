@@ -321,9 +321,10 @@ func (e *engine) keep(it Item, f found, s *Step) error {
 	return e.sys.WriteFile(to, f.data, safefile.Attr{Perm: f.info.Perm &^ 0o022, UID: it.UID, GID: it.GID})
 }
 
+// join puts two parts of a detail together; either may be empty.
 func join(a, b string) string {
-	if a == "" {
-		return b
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }

@@ -85,10 +85,12 @@ func (a *app) afterEnroll(ctx context.Context, state *enroll.State, result enrol
 		out.Warnings = append(out.Warnings, fmt.Sprintf("user %s was skipped: %s", skip.User, skip.Reason))
 	}
 	for _, u := range changes.Users {
-		out.Users = append(out.Users, u.Name)
+		if u.Hook == "ok" || u.Hook == "repaired" {
+			out.Users = append(out.Users, u.Name)
+		}
 	}
 	if err == nil && len(out.Users) == 0 {
-		out.Warnings = append(out.Warnings, "hooks are registered for nobody: no user's home was found; new accounts are picked up by the running service")
+		out.Warnings = append(out.Warnings, "hooks are registered for nobody: no home that can be written was found; the running service looks again each minute")
 	}
 	if a.json {
 		for _, w := range out.Warnings {
@@ -105,7 +107,9 @@ func (a *app) afterEnroll(ctx context.Context, state *enroll.State, result enrol
 		for _, w := range out.Warnings {
 			p.mark(markWarn, "%s", w)
 		}
-		p.printf("  Restart Copilot CLI and reload VS Code windows once: they read hooks at session start.\n")
+		if len(out.Users) > 0 {
+			p.printf("  Restart Copilot CLI and reload VS Code windows once: they read hooks at session start.\n")
+		}
 	})
 }
 
