@@ -113,9 +113,10 @@ func onceFor[T any](f func(string) (T, error)) func(string) (T, error) {
 	}
 }
 
-// atLeast compares dotted versions.
+// atLeast compares dotted versions; a suffix ("1.0.79-6") doesn't count.
 func (c cli) atLeast(version string) bool {
-	have, want := strings.Split(c.version, "."), strings.Split(version, ".")
+	plain, _, _ := strings.Cut(c.version, "-")
+	have, want := strings.Split(plain, "."), strings.Split(version, ".")
 	for i := range want {
 		if i >= len(have) {
 			return false

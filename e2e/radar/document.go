@@ -43,7 +43,7 @@ var rows = []struct {
 		{"changed.plain", "calls beside it run", ""},
 		{"disabled.user", "a trusted repository sets disableAllHooks: user hooks", "R12"},
 		{"disabled.runs", "calls run then", ""},
-		{"hostile.deny", "hostile inherited environment: denials", ""},
+		{"hostile.deny", "hostile inherited environment (before 1.0.73 without an exported function `echo`: R16): denials", ""},
 		{"hostile.mask", "hostile inherited environment: masking", "R11"},
 		{"hostile.allow", "hostile inherited environment: allowed calls run", ""},
 		{"bashenv.deny", "BASH_ENV that prints: denials", ""},
@@ -58,7 +58,7 @@ var rows = []struct {
 		{"machine.allow", "allowed calls run", ""},
 		{"machine.once", "machine and user entry together: how often a call is judged", "R13"},
 		{"machine.disableAllHooks", "a trusted repository's disableAllHooks changes nothing", "R4"},
-		{"machine.hostile-deny", "hostile environment, another COPILOT_HOME, BASH_ENV that prints: denials", "R4"},
+		{"machine.hostile-deny", "the same hostile environment, another COPILOT_HOME, BASH_ENV that prints: denials", "R4"},
 		{"machine.hostile-allow", "the same: allowed calls run", ""},
 	}},
 	{"Faults: a call is never denied by one", []row{
@@ -124,12 +124,46 @@ func document(results []Result) []byte {
 			return row.title, func(r Result) string { return cell(row, r.Scenarios) }
 		})
 	}
+	unlisted(&b, results)
 	hostFacts(&b, results)
 	b.WriteString("## VS Code Local\n\n" +
 		"Not run here. `e2e/vscode` runs the registered commands in dash as the editor's sources say it does, with constructed payloads: a denial\n" +
 		"of PreToolUse is nested and honoured; a denied output stops the run (`continue: false`) and can't be masked (R7); what the editor does\n" +
 		"with that is the editor's. VS Code Agent Host runs the CLI's runtime: see the tables above.\n")
 	return b.Bytes()
+}
+
+// unlisted writes what a version did that the tables above don't foresee:
+// outcomes without a row, and scenarios that failed.
+func unlisted(b *bytes.Buffer, results []Result) {
+	more := map[string]bool{}
+	failed := false
+	for _, r := range results {
+		failed = failed || len(r.Failed) > 0
+		for key := range r.Scenarios {
+			more[key] = true
+		}
+	}
+	for _, part := range rows {
+		for _, row := range part.rows {
+			delete(more, row.key)
+		}
+	}
+	if keys := sorted(more); len(keys) > 0 {
+		b.WriteString("## Other outcomes\n\n")
+		table(b, "", results, len(keys), func(i int) (string, func(Result) string) {
+			return keys[i], func(r Result) string { return cell(row{key: keys[i]}, r.Scenarios) }
+		})
+	}
+	if failed {
+		b.WriteString("## Scenarios that failed\n\n")
+		for _, r := range results {
+			if len(r.Failed) > 0 {
+				fmt.Fprintf(b, "- %s: `%s`\n", r.Version, strings.Join(r.Failed, "`, `"))
+			}
+		}
+		b.WriteByte('\n')
+	}
 }
 
 func cell(r row, outcomes map[string]string) string {
@@ -143,8 +177,7 @@ func cell(r row, outcomes map[string]string) string {
 	return got
 }
 
-// table writes one line a row and one column a version; a row that is equal
-// everywhere says so once.
+// table writes one line a row and one column a version.
 func table(b *bytes.Buffer, head string, results []Result, n int, line func(int) (string, func(Result) string)) {
 	fmt.Fprintf(b, "| %s |", head)
 	for _, r := range results {

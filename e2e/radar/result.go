@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,15 +79,20 @@ func isVersion(v string) bool {
 	return len(parts) == 3 && !strings.ContainsAny(v, `/\ `)
 }
 
-// compareVersions orders dotted versions; a suffix ("1.0.72-1") comes after the
-// plain one, as npm numbers the CLI's.
+// compareVersions orders dotted versions; one with a suffix ("1.0.79-6") comes
+// before the plain one, as npm orders them.
 func compareVersions(a, b string) int {
 	fields := func(v string) (n []int) {
-		for _, p := range strings.FieldsFunc(v, func(r rune) bool { return r == '.' || r == '-' }) {
+		plain, suffix, early := strings.Cut(v, "-")
+		for p := range strings.SplitSeq(plain, ".") {
 			i, _ := strconv.Atoi(p)
 			n = append(n, i)
 		}
-		return n
+		if !early {
+			return append(n, math.MaxInt)
+		}
+		i, _ := strconv.Atoi(suffix)
+		return append(n, i)
 	}
 	return slices.Compare(fields(a), fields(b))
 }

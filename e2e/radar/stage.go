@@ -58,7 +58,7 @@ func (r radar) install(ctx context.Context, version string) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o644); err != nil {
 		return "", err
 	}
-	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--silent", "@github/copilot@"+version)
+	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "@github/copilot@"+version)
 	npm.Dir = dir
 	if out, err := npm.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("npm install @github/copilot@%s: %w\n%s", version, err, out)
