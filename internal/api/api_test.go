@@ -292,3 +292,35 @@ func TestGeneratedIsUpToDate(t *testing.T) {
 		}
 	}
 }
+
+// Whoever answers, a pause is neither negative nor longer than an hour.
+func TestRetryAfterIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name, header, body string
+		want               int
+	}{
+		{"none", "", "", 0},
+		{"seconds", "7", "", 7},
+		{"a date long past", "Mon, 02 Jan 2006 15:04:05 GMT", "", 0},
+		{"nonsense", "soon", "", 0},
+		{"negative", "-5", "", 0},
+		{"a year", "31536000", "", 3600},
+		{"a date far ahead", "Fri, 31 Dec 2199 23:59:59 GMT", "", 3600},
+		{"of the document", "", `{"code":"busy","retryAfter":30}`, 30},
+		{"of the document, negative", "", `{"code":"busy","retryAfter":-30}`, 0},
+		{"of the document, overflowing", "", `{"code":"busy","retryAfter":9000000000000000000}`, 3600},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{}}
+			if tt.header != "" {
+				res.Header.Set("Retry-After", tt.header)
+			}
+			if tt.body != "" {
+				res.Header.Set("Content-Type", "application/problem+json")
+			}
+			if got := problemOf(res, []byte(tt.body)).RetryAfter; got != tt.want {
+				t.Errorf("%d, want %d", got, tt.want)
+			}
+		})
+	}
+}

@@ -174,6 +174,10 @@ func readAll(res *http.Response) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(res.Body, MaxAnswer+1))
 }
 
+// maxRetryAfter bounds the pause that an answer may ask for, in seconds: it may be a proxy's, or mistaken, and nobody is to be
+// silent for days because of it.
+const maxRetryAfter = 3600
+
 // problemOf reads a problem document. What somebody else answers, a proxy say, becomes one with an empty code: it proves
 // nothing about the device or its token.
 func problemOf(res *http.Response, body []byte) *Problem {
@@ -186,6 +190,7 @@ func problemOf(res *http.Response, body []byte) *Problem {
 	if p.RetryAfter == 0 {
 		p.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
 	}
+	p.RetryAfter = min(max(p.RetryAfter, 0), maxRetryAfter)
 	return &p
 }
 
