@@ -159,7 +159,11 @@ func (c *Client) heed(p *api.Problem) {
 	var err error
 	switch p.Code {
 	case api.ProblemCodeDeviceRetired:
-		err = c.state.Retire(p.Statement)
+		// The Manager may have changed its signing keys while this machine was away.
+		if p.Keys != "" {
+			_, err = c.state.SetSigningKeys(p.Keys)
+		}
+		err = errors.Join(err, c.state.Retire(p.Statement))
 	case api.ProblemCodeClone:
 		err = c.state.AskReenrol(api.EnrolReasonClone)
 	}

@@ -141,23 +141,33 @@ func (s adminSurface) MoveDevice(w http.ResponseWriter, r *http.Request, c admin
 		return
 	}
 	s.edit(w, r, c, id, "device.move", "to group "+in.Group, func(tx store.Tx, d *deviceRecord) error {
+		if d.State == api.DeviceStateRetired {
+			return api.NewProblem(api.ProblemCodeConflict, "the device is retired")
+		}
 		if d.Group != in.Group {
-			d.Group, d.MovedAt = in.Group, s.opt.Now().UTC()
+			// The device takes later moves only, and this clock may have been set back.
+			d.Group, d.MovedAt = in.Group, later(s.opt.Now().UTC(), d.MovedAt)
 		}
 		return groupIsThere(tx, in.Group)
 	})
 }
 
-// RetireDevice signs the retirement, which the device is answered with from now on. Retiring again changes nothing.
+// later is now, or just after before if that isn't earlier.
+func later(now, before time.Time) time.Time {
+	if now.After(before) {
+		return now
+	}
+	return before.Add(time.Nanosecond)
+}
+
+// RetireDevice ends a device, which is answered with a signed retirement from now on. Retiring again changes nothing.
 func (s adminSurface) RetireDevice(w http.ResponseWriter, r *http.Request, c adminCaller, id api.ID) {
 	s.edit(w, r, c, id, "device.retire", "", func(tx store.Tx, d *deviceRecord) error {
 		if d.State == api.DeviceStateRetired {
 			return nil
 		}
-		now := s.opt.Now().UTC()
-		jws, err := s.keys.sign(&api.Retirement{Schema: api.Schema, ID: s.ids.next(), DeviceID: id, Aud: s.audience, IssuedAt: now})
-		d.State, d.RetiredAt, d.Retirement = api.DeviceStateRetired, now, jws
-		return err
+		d.State, d.RetiredAt, d.Retirement = api.DeviceStateRetired, s.opt.Now().UTC(), s.ids.next()
+		return nil
 	})
 }
 

@@ -55,9 +55,7 @@ func (s deviceSurface) afterWait(w http.ResponseWriter, id, etag string) {
 		return
 	}
 	if d.State == api.DeviceStateRetired {
-		p := api.NewProblem(api.ProblemCodeDeviceRetired, "")
-		p.Statement = d.Retirement
-		p.Write(w)
+		s.fail(w, nil, s.retired(d))
 		return
 	}
 	s.giveConfig(w, id, d.Group, d.MovedAt, etag)

@@ -229,6 +229,18 @@ func TestMoved(t *testing.T) {
 	}
 	equal(t, move, api.GroupMove{Schema: api.Schema, DeviceID: d.id, Aud: config.Aud, Group: "eng", Version: config.Version, IssuedAt: move.IssuedAt})
 	equal(t, config.Group, "eng")
+
+	b.later(-2 * time.Hour) // the Manager's clock was set back: a move is later than the one before all the same
+	b.must(api.Done(operator.MoveDevice(t.Context(), d.id, api.DeviceMove{Group: "default"})))
+	_, res, err = d.poll("", 0)
+	b.must(err)
+	var back api.GroupMove
+	b.must(api.Verify(res.Header.Get("Pinta-Group"), &back, d.keys()))
+	if !back.IssuedAt.After(move.IssuedAt) {
+		t.Errorf("moved at %v, and back at %v", move.IssuedAt, back.IssuedAt)
+	}
+	b.must(api.Done(operator.RetireDevice(t.Context(), d.id)))
+	b.code(api.Done(operator.MoveDevice(t.Context(), d.id, api.DeviceMove{Group: "eng"})), api.ProblemCodeConflict)
 }
 
 func TestEndingReleasesPolls(t *testing.T) {

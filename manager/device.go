@@ -101,7 +101,7 @@ func (s deviceSurface) believe(r *http.Request) (*api.Call, *deviceRecord, error
 	}
 	// What was used up before this process started is not known, so nothing from before is taken: with the server's time
 	// the device makes it good.
-	if call.Claims.Iat < s.started.Unix() {
+	if call.Claims.Iat < s.since(now) {
 		return nil, nil, skew(now)
 	}
 	if first, full := s.replay.first(d.DeviceID, call.Claims.Jti); full {
@@ -110,6 +110,17 @@ func (s deviceSurface) believe(r *http.Request) (*api.Call, *deviceRecord, error
 		return nil, nil, api.NewProblem(api.ProblemCodeReplay, "")
 	}
 	return call, d, nil
+}
+
+// since is the second that this process started in. A clock that is set back after that takes it along, or no device would be
+// let in until the clock is there again.
+func (m *Manager) since(now time.Time) int64 {
+	for {
+		since := m.started.Load()
+		if now.Unix() >= since || m.started.CompareAndSwap(since, now.Unix()) {
+			return min(since, now.Unix())
+		}
+	}
 }
 
 // bearer returns the one credential of a request.
@@ -142,9 +153,7 @@ func (s deviceSurface) lookUp(r *http.Request, call *api.Call) (*deviceRecord, e
 // remembered, a boot that comes back after a newer one is a clone. It refuses the retired and the quarantined.
 func (s deviceSurface) settle(r *http.Request, d *deviceRecord, call *api.Call) (*deviceRecord, error) {
 	if d.State == api.DeviceStateRetired {
-		p := api.NewProblem(api.ProblemCodeDeviceRetired, "")
-		p.Statement = d.Retirement
-		return d, p
+		return d, s.retired(d)
 	}
 	boot := call.Claims.Boot
 	newest := len(d.Boots) - 1
@@ -159,6 +168,19 @@ func (s deviceSurface) settle(r *http.Request, d *deviceRecord, call *api.Call) 
 		return d, api.NewProblem(api.ProblemCodeClone, "")
 	}
 	return d, nil
+}
+
+// retired answers a retired device with what it needs to believe it. It may have been away while signing keys came and went,
+// so the retirement is signed now, by a key of the root key's statement beside it.
+func (m *Manager) retired(d *deviceRecord) error {
+	jws, err := m.keys.sign(&api.Retirement{Schema: api.Schema, ID: d.Retirement, DeviceID: d.DeviceID, Aud: m.audience, IssuedAt: d.RetiredAt})
+	if err != nil {
+		return err
+	}
+	keys, _ := m.keys.signing()
+	p := api.NewProblem(api.ProblemCodeDeviceRetired, "")
+	p.Statement, p.Keys = jws, keys.Statement
+	return p
 }
 
 // offers tells whether kid is the key that the device has offered and not yet used.

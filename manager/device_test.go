@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pinta-ai/pinta-agent/enroll/token"
 	"github.com/pinta-ai/pinta-agent/internal/api"
 )
 
@@ -142,6 +143,10 @@ func TestRetire(t *testing.T) {
 	b.must(api.Verify(p.Statement, &s, keys))
 	equal(t, s.DeviceID, d.id)
 	equal(t, s.Aud, d.audience)
+	root, err := token.ParseFingerprint(b.m.Root())
+	b.must(err)
+	var stated api.KeyStatement
+	b.must(api.VerifyRoot(p.Keys, &stated, root))
 	_, err = api.JSON[api.ActionState](b.admin(api.RoleOperator).OrderAction(t.Context(), d.id, api.ActionOrder{Kind: api.ActionKindResync}))
 	b.code(err, api.ProblemCodeConflict)
 }
@@ -301,6 +306,22 @@ func TestCallFromBeforeTheStart(t *testing.T) {
 	}
 	_, err := api.JSON[api.ReportReply](c.ReportDevice(t.Context(), api.Report{State: api.ConfigStateApplied}))
 	b.code(err, api.ProblemCodeClockSkew)
+	_, err = d.report()
+	b.must(err)
+}
+
+// A Manager that started with its clock ahead lets its devices in all the same when the clock is set right.
+func TestManagerClockSetBack(t *testing.T) {
+	b := newBed(t)
+	d := b.device()
+	_, err := d.report()
+	b.must(err)
+	b.later(-2 * time.Hour)
+	c := d.client()
+	early := b.now().Add(-5 * time.Second)
+	c.Authorize = func(r *http.Request, body []byte) error { return d.caller().Authorize(r, body, early) }
+	_, err = api.JSON[api.ReportReply](c.ReportDevice(t.Context(), api.Report{State: api.ConfigStateApplied}))
+	b.code(err, api.ProblemCodeClockSkew) // not from before the turn
 	_, err = d.report()
 	b.must(err)
 }

@@ -181,9 +181,7 @@ func (s enrolSurface) enrol(tx store.Tx, c enrolCaller) (deviceRecord, error) {
 		case err != nil:
 			return none, err
 		case d.State == api.DeviceStateRetired:
-			p := api.NewProblem(api.ProblemCodeDeviceRetired, "")
-			p.Statement = d.Retirement
-			return none, p
+			return none, s.retired(&d)
 		case d.TokenID != req.TokenID || d.Key != req.Device.PublicKey:
 			return none, api.NewProblem(api.ProblemCodeKeyInUse, "")
 		}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -74,7 +75,7 @@ type Manager struct {
 	proxies   proxies
 	audience  string
 	urls      map[string]bool // audiences that an enrolment may name
-	started   time.Time
+	started   atomic.Int64    // Unix seconds; since
 	ids       *idMaker
 	forwarder *forwarder
 	lot       *lot // takes held connections back; nil: they end with their answer
@@ -86,7 +87,8 @@ func Open(opt Options) (*Manager, error) {
 	if err := safefile.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	m := &Manager{opt: opt, ids: newIDs(opt.Now), replay: newReplay(opt.Now), gates: newGates(), started: opt.Now().Truncate(time.Second)}
+	m := &Manager{opt: opt, ids: newIDs(opt.Now), replay: newReplay(opt.Now), gates: newGates()}
+	m.started.Store(opt.Now().Unix())
 	var err error
 	if m.proxies, err = parseProxies(opt.Trusted); err != nil {
 		return nil, err

@@ -81,11 +81,11 @@ func (t *tokenRecord) state(now time.Time) api.TokenState {
 
 type deviceRecord struct {
 	api.Device
-	Key        string        `json:"key"`                 // public key in force
-	Candidate  string        `json:"candidate,omitempty"` // offered, not yet used
-	Boots      []boot        `json:"boots,omitempty"`     // newest last
-	Retirement string        `json:"retirement,omitempty"`
-	MovedAt    time.Time     `json:"movedAt,omitzero"` // to Group
+	Key        string        `json:"key"`                  // public key in force
+	Candidate  string        `json:"candidate,omitempty"`  // offered, not yet used
+	Boots      []boot        `json:"boots,omitempty"`      // newest last
+	Retirement string        `json:"retirement,omitempty"` // its id
+	MovedAt    time.Time     `json:"movedAt,omitzero"`     // to Group
 	Orders     []orderRecord `json:"orders,omitempty"`
 }
 

@@ -498,3 +498,24 @@ func TestLifeConfigAndActions(t *testing.T) {
 	dev.Wake()
 	eventually(t, "the identity dropped", func() bool { _, err := laptop.state.Identity(); return errors.Is(err, enroll.ErrNotEnrolled) })
 }
+
+// The Manager changed its signing key while the laptop was away, and retired it
+// then: the laptop learns the key from the root key's statement, and goes.
+func TestLifeRetireAfterKeyRotation(t *testing.T) {
+	site, laptop := newSite(t), newHost(t)
+	r := laptop.mustEnrol(site.token(1))
+	for range 5 {
+		if err := api.Done(site.admin.RotateSigningKey(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := api.Done(site.admin.RetireDevice(t.Context(), r.DeviceID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := laptop.report(); api.CodeOf(err) != api.ProblemCodeDeviceRetired {
+		t.Errorf("%v", err)
+	}
+	if _, err := laptop.state.Identity(); !errors.Is(err, enroll.ErrNotEnrolled) {
+		t.Errorf("%v\n%s", err, laptop.log.String())
+	}
+}

@@ -666,6 +666,9 @@ type Problem struct {
 	// Findings With policy_invalid.
 	Findings []PolicyFinding `json:"findings,omitempty,omitzero"`
 
+	// Keys Compact JWS over KeyStatement, for a device that doesn't know who signed the retirement; with device_retired.
+	Keys string `json:"keys,omitempty,omitzero"`
+
 	// RetryAfter Seconds, as the Retry-After header says; with busy and unavailable.
 	RetryAfter int `json:"retryAfter,omitempty,omitzero"`
 
