@@ -210,7 +210,7 @@ func (s *Set) Scan(ctx context.Context, text string, sel Selection) ([]Finding, 
 	})
 
 	// By detector: the windows of all branches, or the whole text.
-	windows := map[int][]window{}
+	windows, candidates := map[int][]window{}, map[int][]candidate{}
 	for k, i := range index {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -222,7 +222,14 @@ func (s *Set) Scan(ctx context.Context, text string, sel Selection) ([]Finding, 
 		if !slices.IsSorted(starts[i]) {
 			slices.Sort(starts[i])
 		}
-		windows[k.detector] = append(windows[k.detector], d.pattern.branches[k.branch].windows(text, starts[i])...)
+		b := &d.pattern.branches[k.branch]
+		if d.pattern.prefixed != nil {
+			if list, ok := b.candidates(text, starts[i]); ok {
+				candidates[k.detector] = list
+				continue
+			}
+		}
+		windows[k.detector] = append(windows[k.detector], b.windows(text, starts[i])...)
 	}
 	for i := range keyword {
 		if d := s.list[i]; dense(d) {
@@ -247,10 +254,10 @@ func (s *Set) Scan(ctx context.Context, text string, sel Selection) ([]Finding, 
 		})
 	}
 	for i, list := range windows {
-		if ctx.Err() != nil {
-			break
-		}
-		found = s.list[i].match(ctx, text, merged(list), found)
+		found = s.list[i].match(ctx, text, merged(list), nil, found)
+	}
+	for i, list := range candidates {
+		found = s.list[i].match(ctx, text, nil, list, found)
 	}
 	return settle(found), ctx.Err()
 }
@@ -258,19 +265,49 @@ func (s *Set) Scan(ctx context.Context, text string, sel Selection) ([]Finding, 
 // dense says that a detector has no literal to start from.
 func dense(d *Detector) bool { return len(d.pattern.branches[0].words) == 0 }
 
-func (b *branch) windows(text string, starts []int32) []window {
+// automaton lends the branch's automaton to do, or a new one while another scan
+// has it; do is not called if there is none.
+func (b *branch) automaton(do func(*dfa)) {
 	if b.mu.TryLock() {
 		defer b.mu.Unlock()
 		if b.dfa == nil {
 			b.dfa, _ = newDFA(b.tail)
 		}
 		if b.dfa != nil {
-			return b.dfa.sweep(text, starts, b.before)
+			do(b.dfa)
 		}
 	} else if d, err := newDFA(b.tail); err == nil {
-		return d.sweep(text, starts, b.before)
+		do(d)
 	}
-	return []window{{0, len(text)}}
+}
+
+func (b *branch) windows(text string, starts []int32) []window {
+	list := []window{{0, len(text)}}
+	b.automaton(func(d *dfa) { list = d.sweep(text, starts, b.before) })
+	return list
+}
+
+// candidates are the starts from which the automaton accepts. It gives up on a
+// text whose candidates read the same bytes again and again: windows are linear
+// there.
+func (b *branch) candidates(text string, starts []int32) (list []candidate, ok bool) {
+	b.automaton(func(d *dfa) {
+		work := 0
+		for i, at := range starts {
+			if i > 0 && at == starts[i-1] {
+				continue
+			}
+			end, accepted := d.reach(text, int(at))
+			if accepted {
+				list = append(list, candidate{int(at), end})
+			}
+			if work += end - int(at); work > 4*len(text)+maxWindow {
+				return
+			}
+		}
+		ok = true
+	})
+	return list, ok
 }
 
 // merged sorts windows and joins those that overlap.
@@ -287,58 +324,75 @@ func merged(list []window) []window {
 	return out
 }
 
-// match runs the expression on the windows; what a match is worth is decided
-// the way gitleaks does.
-func (d *Detector) match(ctx context.Context, text string, windows []window, found []Finding) []Finding {
-	re := d.pattern.compiled()
+// match runs the expression on the windows, or on the candidates of a prefixed
+// one; what a match is worth is decided the way gitleaks does.
+func (d *Detector) match(ctx context.Context, text string, windows []window, candidates []candidate, found []Finding) []Finding {
 	type place struct {
 		match string
 		line  int
 	}
 	refused := map[place]bool{} // so that a match repeated a thousand times is judged once
-	for _, w := range windows {
-		for _, m := range re.FindAllStringIndex(text[w.from:w.to], -1) {
-			start, end := w.from+m[0], w.from+m[1]
-			whole := text[start:end]
-			match := strings.Trim(whole, "\n")
-			start += strings.Index(whole, match)
-			f := Finding{Detector: d.ID, Category: d.Category, generic: d.generic, line: lineStart(text, start)}
-			here := place{match, f.line}
-			if refused[here] || ctx.Err() != nil {
-				continue
-			}
-			from, to := 0, len(match)
-			if groups := re.FindStringSubmatchIndex(match); len(groups) >= 4 {
-				if d.group > 0 {
-					from, to = groups[2*d.group], groups[2*d.group+1]
-				} else {
-					for g := 2; g < len(groups); g += 2 {
-						if groups[g] >= 0 && groups[g+1] > groups[g] {
-							from, to = groups[g], groups[g+1]
-							break
-						}
+	lines := lineBegins{text: text}
+	judge := func(start, end int) bool {
+		whole := text[start:end]
+		match := strings.Trim(whole, "\n")
+		start += strings.Index(whole, match)
+		f := Finding{Detector: d.ID, Category: d.Category, generic: d.generic, line: lines.begin(start)}
+		here := place{match, f.line}
+		if refused[here] || ctx.Err() != nil {
+			return ctx.Err() == nil
+		}
+		from, to := 0, len(match)
+		if groups := d.groups(match, start, candidates); len(groups) >= 4 {
+			if d.group > 0 {
+				from, to = groups[2*d.group], groups[2*d.group+1]
+			} else {
+				for g := 2; g < len(groups); g += 2 {
+					if groups[g] >= 0 && groups[g+1] > groups[g] {
+						from, to = groups[g], groups[g+1]
+						break
 					}
 				}
 			}
-			if from < 0 || from == to {
-				continue
-			}
-			f.Secret, f.Start, f.End = match[from:to], start+from, start+to
-			if d.entropy != 0 && Entropy(f.Secret) <= d.entropy || d.valid != nil && !d.valid(f.Secret) {
-				refused[here] = true
-				continue
-			}
-			line := text[f.line:lineEnd(text, start+len(match))]
-			if slices.ContainsFunc(d.allow, func(a *allowlist) bool { return a.allows(f.Secret, match, line) }) {
-				refused[here] = true
-				continue
-			}
-			if found = append(found, f); len(found) >= MaxFindings {
+		}
+		if from < 0 || from == to {
+			return true
+		}
+		f.Secret, f.Start, f.End = match[from:to], start+from, start+to
+		if d.entropy != 0 && Entropy(f.Secret) <= d.entropy || d.valid != nil && !d.valid(f.Secret) {
+			refused[here] = true
+			return true
+		}
+		line := text[f.line:lineEnd(text, start+len(match))]
+		if slices.ContainsFunc(d.allow, func(a *allowlist) bool { return a.allows(f.Secret, match, line) }) {
+			refused[here] = true
+			return true
+		}
+		found = append(found, f)
+		return len(found) < MaxFindings
+	}
+	if candidates != nil {
+		d.pattern.prefixed.each(text, 0, candidates, judge)
+		return found
+	}
+	re := d.pattern.compiled()
+	for _, w := range windows {
+		for _, m := range re.FindAllStringIndex(text[w.from:w.to], -1) {
+			if !judge(w.from+m[0], w.from+m[1]) {
 				return found
 			}
 		}
 	}
 	return found
+}
+
+// groups are the offsets of the expression's groups in one match of it, which
+// stands at start.
+func (d *Detector) groups(match string, start int, candidates []candidate) []int {
+	if candidates != nil {
+		return d.pattern.prefixed.groups(match, start, candidates)
+	}
+	return d.pattern.compiled().FindStringSubmatchIndex(match)
 }
 
 // settle orders findings, drops a generic one where a specific finding of the
@@ -379,6 +433,21 @@ const maxLine = 8 << 10
 func lineStart(text string, at int) int {
 	low := max(0, at/maxLine-1) * maxLine
 	return low + strings.LastIndexByte(text[low:at], '\n') + 1
+}
+
+// lineBegins is lineStart for offsets that mostly ascend.
+type lineBegins struct {
+	text     string
+	at, line int // the last answer
+}
+
+func (l *lineBegins) begin(at int) int {
+	same := at >= l.at && at/maxLine == l.at/maxLine // and the last answer reaches as far back
+	if !same || strings.IndexByte(l.text[l.at:at], '\n') >= 0 {
+		l.line = lineStart(l.text, at)
+	}
+	l.at = at
+	return l.line
 }
 
 func lineEnd(text string, at int) int {

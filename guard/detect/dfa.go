@@ -232,3 +232,25 @@ func (d *dfa) sweep(text string, starts []int32, before int) (to []window) {
 	}
 	return to
 }
+
+// reach runs the automaton from one offset: whether it accepts somewhere, and
+// the offset after the byte that ended it.
+func (d *dfa) reach(text string, at int) (end int, accepted bool) {
+	s := d.next[d.width-1] // from the dead state, the start put in
+	if s < 0 {
+		s = d.move(dead, d.width-1)
+	}
+	end = at
+	for {
+		accepted = accepted || d.accept[s]
+		if s == dead || end >= len(text) || end-at >= maxWindow {
+			return end, accepted
+		}
+		t := d.next[int(s)*d.width+int(d.class[text[end]])]
+		if t < 0 {
+			t = d.move(s, int(d.class[text[end]]))
+		}
+		s = t
+		end++
+	}
+}

@@ -3,6 +3,7 @@ package detect
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"sync"
 
@@ -120,6 +121,7 @@ type allowlist struct {
 
 	once  sync.Once
 	re    *regexp.Regexp
+	words *literal.Set // one of them is in whatever re matches; nil: not known
 	stops *literal.Set
 }
 
@@ -140,9 +142,18 @@ func (a *allowlist) allows(secret, match, line string) bool {
 	a.once.Do(func() {
 		if len(a.sources) > 0 {
 			a.re = regexp.MustCompile("(?:" + strings.Join(a.sources, "|") + ")")
+			if tree, err := syntax.Parse(a.re.String(), syntax.Perl); err == nil {
+				if words := literal.Required(tree); len(words) > 0 {
+					a.words = literal.New(words)
+				}
+			}
 		}
 		a.stops = literal.New(a.stopWords)
 	})
+	byStop := a.stops.Any(secret)
+	if byStop && !a.and {
+		return true
+	}
 	on := secret
 	switch a.target {
 	case "match":
@@ -150,9 +161,7 @@ func (a *allowlist) allows(secret, match, line string) bool {
 	case "line":
 		on = line
 	}
-	byRegex := on != "" && a.re != nil && a.re.MatchString(on)
-	byStop := false
-	a.stops.Scan(secret, func(int, int) bool { byStop = true; return false })
+	byRegex := on != "" && a.re != nil && (a.words == nil || a.words.Any(on)) && a.re.MatchString(on)
 	if a.and {
 		return (a.re == nil || byRegex) && (len(a.stopWords) == 0 || byStop)
 	}

@@ -14,6 +14,7 @@ import (
 type pattern struct {
 	source   string
 	branches []branch
+	prefixed *prefixed // nil if the expression is of another form
 
 	once sync.Once
 	re   *regexp.Regexp
@@ -44,6 +45,9 @@ func newPattern(source string) (*pattern, error) {
 			break
 		}
 		p.branches = append(p.branches, branch{words: b.Words, before: b.Before, tail: b.Tail})
+	}
+	if x := newPrefixed(tree); x != nil && len(p.branches) == 1 && len(p.branches[0].words) > 0 && p.branches[0].before == literal.Longest(tree.Sub[0]) {
+		p.prefixed = x // its words begin T, for no other part of T comes before them
 	}
 	return p, nil
 }

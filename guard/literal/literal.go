@@ -133,3 +133,9 @@ func (s *Set) Scan(text string, found func(word, at int) bool) {
 		}
 	}
 }
+
+// Any says whether one of the words is in text.
+func (s *Set) Any(text string) (any bool) {
+	s.Scan(text, func(int, int) bool { any = true; return false })
+	return any
+}

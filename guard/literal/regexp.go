@@ -122,7 +122,7 @@ func newBranch(tree *syntax.Regexp) (b *Branch, ok bool) {
 			b = &Branch{Words: set.words, Before: before,
 				Tail: &syntax.Regexp{Op: syntax.OpConcat, Flags: tree.Flags, Sub: elements[i:]}}
 		}
-		if before = before + longest(element); before >= far {
+		if before = before + Longest(element); before >= far {
 			break
 		}
 	}
@@ -233,8 +233,8 @@ func beginnings(e *syntax.Regexp) words {
 	return anything
 }
 
-// longest is the greatest length of a match in bytes, Unbounded if there is none.
-func longest(e *syntax.Regexp) int {
+// Longest is the greatest length of a match in bytes, Unbounded if there is none.
+func Longest(e *syntax.Regexp) int {
 	switch e.Op {
 	case syntax.OpLiteral:
 		n := len(string(e.Rune))
@@ -255,14 +255,14 @@ func longest(e *syntax.Regexp) int {
 		if e.Max < 0 {
 			return Unbounded
 		}
-		return min(Unbounded, e.Max*longest(e.Sub[0]))
+		return min(Unbounded, e.Max*Longest(e.Sub[0]))
 	}
 	n := 0
 	for _, sub := range e.Sub {
 		if e.Op == syntax.OpAlternate {
-			n = max(n, longest(sub))
+			n = max(n, Longest(sub))
 		} else {
-			n = min(Unbounded, n+longest(sub))
+			n = min(Unbounded, n+Longest(sub))
 		}
 	}
 	return n
