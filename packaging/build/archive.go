@@ -3,11 +3,13 @@ package build
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -99,4 +101,38 @@ func (r Release) Archives() error {
 		}
 	}
 	return nil
+}
+
+// Administration writes the archive of what an administrator puts into an MDM
+// or a directory, with the pages that tell how.
+func (r Release) Administration() error {
+	name := fmt.Sprintf("pinta-agent_%s_admin", r.Version)
+	var entries []Entry
+	for _, dir := range []string{"packaging/mdm/out", "packaging/intune", "packaging/jamf", "docs/rollout"} {
+		err := filepath.WalkDir(dir, func(from string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				entries = append(entries, Entry{name + "/" + from, from, 0o644})
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	entries = append(entries, Entry{name + "/packaging/linux/compliance-check", "packaging/linux/compliance-check", 0o755},
+		Entry{name + "/docs/settings.md", "docs/settings.md", 0o644}, Entry{name + "/LICENSE", "LICENSE", 0o644})
+	for i, e := range entries {
+		if filepath.Base(e.From) != "detect-installed.ps1" {
+			continue
+		}
+		text, err := os.ReadFile(e.From)
+		if err != nil {
+			return err
+		}
+		entries[i].From = filepath.Join(r.Stage, "detect-installed.ps1")
+		if err := os.WriteFile(entries[i].From, bytes.ReplaceAll(text, []byte("@VERSION@"), []byte(r.Numeric())), 0o644); err != nil { //nolint:gosec // public
+			return err
+		}
+	}
+	return r.Archive(filepath.Join(r.Out, name+".zip"), entries)
 }

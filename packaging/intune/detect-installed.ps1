@@ -1,5 +1,5 @@
 # Detection rule of the Win32 app, where a rule by product code is not wanted: writes a line and exits 0 if this version or a
-# newer one is installed. Set $version to that of the package.
+# newer one is installed. The copy in a release's admin.zip names that release.
 $version = [version]'@VERSION@'
 $agent = Join-Path $env:ProgramFiles 'Pinta\Agent\pinta-agent.exe'
 $installed = (Get-ItemProperty -LiteralPath 'HKLM:\Software\Pinta\Agent' -ErrorAction SilentlyContinue).Version

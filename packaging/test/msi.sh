@@ -9,12 +9,16 @@ work=$(mktemp -d)
 export WINEDEBUG=-all WINEDLLOVERRIDES="mscoree=;mshtml=" WINEPREFIX=$work/prefix
 unset DISPLAY
 passed=0 failed=0
+limit=600 # seconds of the whole: what has not run by then has failed
 ok() { # ok NAME COMMAND...
-  local name=$1; shift
-  if "$@" >"$work/out" 2>&1; then echo "ok   $name"; passed=$((passed + 1)); else echo "FAIL $name"; tail -5 "$work/out" | cut -c1-400; failed=$((failed + 1)); fi
+  local name=$1 start=$SECONDS; shift
+  if [ $SECONDS -gt $limit ]; then echo "FAIL $name: out of time"; failed=$((failed + 1)); return; fi
+  if "$@" >"$work/out" 2>&1; then echo "ok   $name ($((SECONDS - start)) s)"; passed=$((passed + 1)); else echo "FAIL $name ($((SECONDS - start)) s)"; tail -5 "$work/out" | cut -c1-400; failed=$((failed + 1)); fi
 }
-rc() { local want=$1; shift; timeout 300 "$@"; local got=$?; [ $got = "$want" ] || { echo "exit status $got, want $want"; return 1; }; }
-until_ok() { local i; for i in $(seq 60); do "$@" && return 0; sleep 1; done; return 1; }
+# Each start of a program under wine takes a second or two on a busy machine.
+within() { local seconds=$1 end; end=$((SECONDS + $1)); shift; while ! "$@"; do [ $SECONDS -lt $end ] || { echo "not within $seconds s"; return 1; }; sleep 1; done; }
+w() { timeout 30 wine "$@"; }
+install() { local want=$1; shift; timeout 120 wine msiexec "$@" /qn; local got=$?; [ $got = "$want" ] || { echo "exit status $got, want $want"; return 1; }; }
 cleanup() { wineserver -k 2>/dev/null; [ -z "${pid:-}" ] || kill "$pid" 2>/dev/null; wait 2>/dev/null; rm -rf "$work"; }
 trap cleanup EXIT
 
@@ -54,7 +58,7 @@ ok "a changed file is refused" bash -c "! osslsigncode verify -CAfile '$work/c.p
 # The Manager.
 (cd "$work" && exec "$manager" serve --data "$work/manager" --listen 127.0.0.1:0 --ready-file "$work/ready") >"$work/manager.log" 2>&1 &
 pid=$!
-until_ok test -s "$work/ready"
+within 20 test -s "$work/ready"
 url=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["url"])' "$work/ready")
 key=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["adminKeyFile"])' "$work/ready")
 cat >"$work/policy.yaml" <<'P'
@@ -66,7 +70,7 @@ P
 "$manager" policy apply -f "$work/policy.yaml" --server "$url" --admin-key-file "$key" --json >/dev/null
 token=$("$manager" token create --server "$url" --admin-key-file "$key" --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["token"])')
 
-wineboot -i >/dev/null 2>&1; wineserver -w
+timeout 180 wineboot -i >/dev/null 2>&1; timeout 60 wineserver -w
 # Wine 8 has no bcryptprimitives.dll, which every Go program needs: a forwarder without code.
 printf '.globl DllMain\nDllMain:\n mov $1,%%eax\n ret\n' >"$work/e.s"
 x86_64-w64-mingw32-as "$work/e.s" -o "$work/e.o"
@@ -74,39 +78,41 @@ x86_64-w64-mingw32-ld -shared -e DllMain --subsystem windows -o "$WINEPREFIX/dri
 wineserver -p # services end with the last command otherwise
 c=$WINEPREFIX/drive_c
 agent="$c/Program Files/Pinta/Agent/pinta-agent.exe"
-service() { timeout 60 wine sc query pinta-agent | tr -d '\r' | grep -q "$1"; }
-status() { timeout 60 wine "$agent" status --json 2>/dev/null | python3 -c "import json,sys; s=json.load(sys.stdin); print($1)"; }
+service() { w sc query pinta-agent | tr -d '\r' | grep -q "$1"; }
+status() { w "$agent" status --json 2>/dev/null | python3 -c "import json,sys; s=json.load(sys.stdin); print($1)"; }
 enrolled() { [ "$(status 's["deviceId"] != "" and s["config"]["version"] > 0')" = True ]; }
-scrubbed() { ! timeout 60 wine reg query 'HKLM\Software\Pinta\Agent\Enrollment' /v Token 2>/dev/null | grep -q pinta_; }
+scrubbed() { ! w reg query 'HKLM\Software\Pinta\Agent\Enrollment' /v Token 2>/dev/null | grep -q pinta_; }
 hook() { # hook COMMAND: the machine's entry, as the host would run it
   python3 - "$c/ProgramData/GitHub/Copilot/policy.d/90-pinta.json" "$1" "$c/Program Files/Pinta/Agent/pinta-hook.exe" <<'P'
 import json, os, subprocess, sys
 e = json.load(open(sys.argv[1]))["hooks"]["PreToolUse"][0]
 payload = {"hook_event_name": "PreToolUse", "session_id": "00000000-0000-4000-8000-000000000001", "timestamp": "2026-01-02T03:04:05.678Z",
            "cwd": "C:\\repo", "tool_name": "Bash", "tool_input": {"command": sys.argv[2], "description": "probe"}}
-p = subprocess.run(["wine", sys.argv[3]], input=json.dumps(payload).encode(), capture_output=True, env={**os.environ, **e["env"], "COPILOT_CLI": "1"}, timeout=60)
+p = subprocess.run(["wine", sys.argv[3]], input=json.dumps(payload).encode(), capture_output=True, env={**os.environ, **e["env"], "COPILOT_CLI": "1"}, timeout=20)
 print(p.stdout.decode(), p.stderr.decode()[-300:], p.returncode)
 P
 }
 denies() { hook 'rm -rf build' | tee /dev/stderr | grep -q 'Deleting is not allowed here'; }
 permits() { local out; out=$(hook 'echo hello'); echo "$out"; ! grep -q deny <<<"$out" && grep -q ' 0$' <<<"$out"; }
 
-ok "install" rc 0 wine msiexec /i "$one" /qn "ENROLLMENT_TOKEN=$token" /l*v "$work/install.log"
+answers() { [ "$(status 's["service"]["running"]')" = True ]; }
+ok "install" install 0 /i "$one" "ENROLLMENT_TOKEN=$token" /l*v "$work/install.log"
 ok "programs are there" test -f "$agent"
-ok "service runs" until_ok service RUNNING
-ok "enrolled at first start" until_ok enrolled
-ok "the token is scrubbed" until_ok scrubbed
+ok "service runs" within 30 service RUNNING
+ok "enrolled at first start" within 60 enrolled
+ok "the token is scrubbed" within 30 scrubbed
+ok "the service answers on its pipe" within 30 answers
 device=$(status 's["deviceId"]')
-ok "a hook denies" until_ok denies
+ok "a hook denies" within 40 denies
 ok "a hook permits" permits
-ok "upgrade without properties" rc 0 wine msiexec /i "$two" /qn
-ok "service runs again" until_ok service RUNNING
+ok "upgrade without properties" install 0 /i "$two"
+ok "service runs again" within 30 service RUNNING
 same() { [ -n "$device" ] && [ "$(status 's["deviceId"]')" = "$device" ]; }
-ok "the enrolment is kept" until_ok same
-ok "a hook denies after the upgrade" until_ok denies
-ok "downgrade is refused" rc 67 wine msiexec /i "$one" /qn # 1603 modulo 256
+ok "the enrolment is kept" within 30 same
+ok "a hook denies after the upgrade" within 40 denies
+ok "downgrade is refused" install 67 /i "$one" # 1603 modulo 256
 ok "service still runs" service RUNNING
-ok "uninstall" rc 0 wine msiexec /x "$two" /qn
+ok "uninstall" install 0 /x "$two"
 gone() { ! service STATE; }
 ok "service is gone" gone
 ok "programs are gone" test ! -e "$agent"
@@ -115,7 +121,7 @@ ok "state survives" test -d "$c/ProgramData/Pinta/Agent/state"
 # A service that does not start takes the whole installation back.
 cp "$two" "$work/broken.msi"
 msibuild "$work/broken.msi" -q "UPDATE \`ServiceInstall\` SET \`Arguments\`='nosuchcommand' WHERE \`ServiceInstall\`='siAgent'"
-broken() { timeout 300 wine msiexec /i "$work/broken.msi" /qn; [ $? != 0 ]; }
+broken() { timeout 120 wine msiexec /i "$work/broken.msi" /qn; [ $? != 0 ]; }
 ok "a service that fails fails the installation" broken
 ok "and rolls it back" test ! -e "$agent"
 ok "its service too" gone

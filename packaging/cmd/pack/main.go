@@ -89,7 +89,7 @@ func pack(ctx context.Context, args []string) (err error) {
 		fmt.Printf("%s: %s\n", kind, time.Since(start).Round(time.Second))
 	}
 	if *only == "" {
-		if err := errors.Join(r.Archives(), r.SBOM()); err != nil {
+		if err := errors.Join(r.Archives(), r.Administration(), r.SBOM()); err != nil {
 			return err
 		}
 	}

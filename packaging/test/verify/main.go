@@ -27,6 +27,7 @@ import (
 	"github.com/pinta-ai/pinta-agent/packaging/build"
 	"github.com/pinta-ai/pinta-agent/packaging/intunewin"
 	"github.com/pinta-ai/pinta-agent/packaging/macpkg"
+	"github.com/pinta-ai/pinta-agent/packaging/mdm"
 )
 
 func main() {
@@ -48,6 +49,7 @@ func main() {
 	check("SHA256SUMS", d.sums)
 	check("SBOM", d.sbom)
 	check("archives; the agent knows its hook's hash", d.archives)
+	check("administration: scripts and policies of this version", d.admin)
 	check("pkg: payload, Bom, scripts, plists, universal programs", d.pkg)
 	check("intunewin: reopened and compared", d.intune)
 	check("no token in any artefact", d.noToken)
@@ -86,7 +88,7 @@ func (d dist) names() error {
 	for _, name := range []string{"pinta-agent_V_amd64.deb", "pinta-agent_V_arm64.deb", "pinta-agent-V-1.x86_64.rpm", "pinta-agent-V-1.aarch64.rpm",
 		"pinta-agent-V-x64.msi", "pinta-agent-V-arm64.msi", "pinta-agent-V.pkg", "pinta-agent-V-x64.intunewin", "pinta-agent-V-arm64.intunewin",
 		"pinta-agent_V_linux_amd64.tar.gz", "pinta-agent_V_linux_arm64.tar.gz", "pinta-agent_V_darwin_universal.tar.gz",
-		"pinta-agent_V_windows_amd64.zip", "pinta-agent_V_windows_arm64.zip", "pinta-agent-V.cdx.json", "SHA256SUMS"} {
+		"pinta-agent_V_windows_amd64.zip", "pinta-agent_V_windows_arm64.zip", "pinta-agent_V_admin.zip", "pinta-agent-V.cdx.json", "SHA256SUMS"} {
 		if _, err := os.Stat(filepath.Join(string(d), strings.Replace(name, "V", v, 1))); err != nil {
 			missing = append(missing, err)
 		}
@@ -216,6 +218,38 @@ func unpack(data []byte) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// admin: what an MDM takes is there, made of the keys that these programs know,
+// and detection asks for this version.
+func (d dist) admin() error {
+	data, err := d.read("pinta-agent_" + d.version() + "_admin.zip")
+	if err != nil {
+		return err
+	}
+	files, err := unpack(data)
+	if err != nil {
+		return err
+	}
+	generated, err := mdm.Files()
+	if err != nil {
+		return err
+	}
+	for name, want := range generated {
+		if !bytes.Equal(files[filepath.Base(name)], want) {
+			return fmt.Errorf("%s is missing or not that of this version", name)
+		}
+	}
+	for _, name := range []string{"detect-enforced.ps1", "remediate.ps1", "compliance.ps1", "compliance.json", "extension-attribute.sh", "compliance-check", "intune.md", "jamf.md", "linux.md"} {
+		if len(files[name]) == 0 {
+			return fmt.Errorf("%s is missing", name)
+		}
+	}
+	numeric, _, _ := strings.Cut(d.version(), "-")
+	if !bytes.Contains(files["detect-installed.ps1"], []byte("[version]'"+numeric+"'")) {
+		return fmt.Errorf("detect-installed.ps1 does not ask for %s", numeric)
+	}
+	return nil
 }
 
 func (d dist) pkg() error {
