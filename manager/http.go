@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"strings"
 	"time"
 
@@ -37,6 +38,10 @@ func (m *Manager) routes() http.Handler {
 	api.HandleAdmin(mux, api.Prefix, admin, admin.authenticate, refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if p := r.URL.EscapedPath(); p != path.Clean(p) {
+			api.NewProblem(api.ProblemCodeNotFound, "no such route").Write(w) // the mux would redirect
+			return
+		}
 		if _, pattern := mux.Handler(r); pattern == "" {
 			noRoute(mux, w, r)
 			return

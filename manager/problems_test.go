@@ -195,6 +195,9 @@ func attacks() []attack {
 			}
 			return string(out)
 		}),
+		enrolBody("alg none beside the signatures", api.ProblemCodeMalformed, func(_ *bed, s string) string {
+			return strings.Replace(s, `"signature":`, `"header":{"alg":"none"},"signature":`, 1)
+		}),
 		enrolBody("one signature", api.ProblemCodeMalformed, func(_ *bed, s string) string {
 			var j struct {
 				Payload    string            `json:"payload"`
@@ -225,6 +228,11 @@ func attacks() []attack {
 
 		{"no route", func(b *bed, _ *dev, _ tok) error {
 			r, err := http.NewRequest("GET", b.srv.URL+api.Prefix+"/nothing", nil)
+			b.must(err)
+			return api.Done(b.srv.Client().Do(r))
+		}, api.ProblemCodeNotFound},
+		{"no route, spelled oddly", func(b *bed, _ *dev, _ tok) error {
+			r, err := http.NewRequest("POST", b.srv.URL+api.Prefix+"//enroll", strings.NewReader("x"))
 			b.must(err)
 			return api.Done(b.srv.Client().Do(r))
 		}, api.ProblemCodeNotFound},

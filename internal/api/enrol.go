@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ed25519"
 	"encoding/json"
@@ -41,6 +42,19 @@ func ParseEnrol(body []byte) (*SignedEnrol, error) {
 	}
 	if err := scan(body); err != nil {
 		return nil, fmt.Errorf("%s %v: %w", KindEnrol, err, ErrMalformed)
+	}
+	// Nothing beside what is signed: headers outside of the signatures could say anything.
+	var outer struct {
+		Payload    string `json:"payload"`
+		Signatures []struct {
+			Protected string `json:"protected"`
+			Signature string `json:"signature"`
+		} `json:"signatures"`
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if d.Decode(&outer) != nil {
+		return nil, fmt.Errorf("%s has members that are not signed: %w", KindEnrol, ErrMalformed)
 	}
 	j, err := jose.ParseSignedJSON(string(body), algorithms)
 	if err != nil {
