@@ -65,67 +65,16 @@ func EventFromSpan(body []byte) (*Event, error) {
 	}
 	e, out := &event.Event{}, &Event{}
 	spans, oldForm, hook := 0, false, false
-	only := func(c *cursor, read func()) { // the first element of an array counts
-		n := 0
-		c.array(func() {
-			if n++; n > 1 {
-				c.skip()
-				return
+	readQuestion(body, questionReader{
+		other: func(key string) { oldForm = key == "input" || oldForm && key != "resourceSpans" },
+		resource: func(a attribute) {
+			if a.key == "pinta.hook.source" {
+				out.Source, _ = rawjson.Unquote(a.value)
 			}
-			read()
-		})
-	}
-	c := &cursor{data: body}
-	readSpan := func() {
-		spans++
-		c.object(func(key string) {
-			if key != "attributes" {
-				c.skip()
-				return
-			}
-			attributes(c, func(key string, value []byte) { hook = spanAttribute(e, out, key, value) || hook })
-		})
-	}
-	c.object(func(key string) {
-		switch key {
-		case "input":
-			oldForm = true
-			c.skip()
-		case "resourceSpans":
-			oldForm = false
-			only(c, func() {
-				c.object(func(key string) {
-					switch key {
-					case "resource":
-						c.object(func(key string) {
-							if key != "attributes" {
-								c.skip()
-								return
-							}
-							attributes(c, func(key string, value []byte) {
-								if key == "pinta.hook.source" {
-									out.Source, _ = rawjson.Unquote(value)
-								}
-							})
-						})
-					case "scopeSpans":
-						only(c, func() {
-							c.object(func(key string) {
-								if key != "spans" {
-									c.skip()
-									return
-								}
-								only(c, readSpan)
-							})
-						})
-					default:
-						c.skip()
-					}
-				})
-			})
-		default:
-			c.skip()
-		}
+		},
+		span:      func() { spans++ },
+		member:    func(string, []byte) {},
+		attribute: func(a attribute) { hook = spanAttribute(e, out, a.key, a.value) || hook },
 	})
 	switch {
 	case spans == 0 && oldForm:
@@ -360,32 +309,4 @@ func (ev *Event) Commands(ctx context.Context) []*shell.Command {
 		ev.limited = ev.limited || parsed.Limited
 	}
 	return ev.commands
-}
-
-// attributes calls do with each attribute's key and its value as JSON: strings
-// as they are quoted, numbers and booleans as they stand.
-func attributes(c *cursor, do func(key string, value []byte)) {
-	c.array(func() {
-		var key string
-		var value []byte
-		c.object(func(member string) {
-			switch member {
-			case "key":
-				key, _ = rawjson.Unquote(c.skip())
-			case "value":
-				c.object(func(kind string) {
-					v := c.skip()
-					switch kind {
-					case "stringValue", "intValue", "doubleValue", "boolValue":
-						value = v
-					}
-				})
-			default:
-				c.skip()
-			}
-		})
-		if key != "" && value != nil {
-			do(key, value)
-		}
-	})
 }

@@ -3,14 +3,17 @@ package guard
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
-	"github.com/pinta-ai/pinta-agent/hook/redact"
+	"github.com/pinta-ai/pinta-agent/hook/span"
 )
 
 // breaker keeps a failing remote tier from costing every call its budget. It
@@ -132,11 +135,60 @@ func (noDecision) Error() string { return "the answer holds no decision" }
 
 var errNoDecision error = noDecision{}
 
-// judged is the span as hook.md 4.1 prescribes it for TCP: every string value
-// of the span's attributes redacted, so that nothing secret leaves the machine.
-func judged(span []byte) ([]byte, error) {
-	if !rawjson.Depth(span, maxInputDepth) {
+// judged is the question as the hook itself would send it over TCP (hook.md 4.1):
+// what redaction knows is replaced, identifiers and code stay. Only the one span
+// that was judged here goes out.
+func judged(body []byte) ([]byte, error) {
+	if !rawjson.Depth(body, maxInputDepth) || !rawjson.Valid(body) {
 		return nil, errNoSpan
 	}
-	return redact.JudgedJSON(span), nil
+	s, found := &span.Span{}, false
+	text := func(raw []byte) string { t, _ := rawjson.Unquote(raw); return t }
+	readQuestion(body, questionReader{
+		other:    func(string) {},
+		resource: func(a attribute) { s.Resource = append(s.Resource, span.Attr{Key: a.key, Value: value(a)}) },
+		span:     func() { found = true },
+		member: func(key string, raw []byte) {
+			switch key {
+			case "traceId":
+				_, _ = hex.Decode(s.Trace[:], []byte(text(raw))[:min(2*len(s.Trace), len(text(raw)))])
+			case "spanId":
+				_, _ = hex.Decode(s.ID[:], []byte(text(raw))[:min(2*len(s.ID), len(text(raw)))])
+			case "name":
+				s.Name = text(raw)
+			case "startTimeUnixNano":
+				nano, _ := strconv.ParseInt(text(raw), 10, 64)
+				s.Time = time.Unix(0, nano)
+			}
+		},
+		attribute: func(a attribute) {
+			from := strings.TrimPrefix(strings.TrimPrefix(a.key, "copilot."), "payload.")
+			switch a.key {
+			case "ingest.type", "copilot.hook", "copilot.surface": // the hook's own
+				from = ""
+			}
+			s.Attrs = append(s.Attrs, span.Attr{Key: a.key, From: from, Value: value(a)})
+		},
+	})
+	if !found {
+		return nil, errNoSpan
+	}
+	return s.Judged().Question(MaxQuestion), nil
+}
+
+// value is an attribute's as hook/span keeps it.
+func value(a attribute) span.Value {
+	switch a.kind {
+	case "intValue":
+		return span.Value{Kind: span.Int, Text: strings.TrimSuffix(strings.TrimPrefix(string(a.value), `"`), `"`)}
+	case "doubleValue":
+		return span.Value{Kind: span.Double, Text: string(a.value)}
+	case "boolValue":
+		return span.Value{Kind: span.Bool, Text: string(a.value)}
+	}
+	text, _ := rawjson.Unquote(a.value)
+	if k := rawjson.Kind([]byte(text[:min(len(text), 64)])); (k == '{' || k == '[') && rawjson.Valid([]byte(text)) {
+		return span.Value{Kind: span.JSON, Text: text}
+	}
+	return span.Value{Kind: span.String, Text: text}
 }
