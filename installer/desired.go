@@ -31,8 +31,9 @@ type Desired struct {
 	GuardTimeoutMs int
 	// Headers and RelayToken stay empty with the socket or pipe, where the
 	// kernel tells who calls (security.md S19).
-	Headers    settings.Secret
-	RelayToken settings.Secret
+	Headers settings.Secret
+	// RelayToken is each account's token for a loopback listener; nil without one.
+	RelayToken func(users.Account) settings.Secret
 	Image      Image
 	// Uninstall asks for everything to be gone again.
 	Uninstall *Removal
@@ -66,7 +67,7 @@ const HookGrace = hostTimeout * time.Second
 
 func (d Desired) validate() error {
 	for name, v := range map[string]string{"guard endpoint": d.Endpoints.Guard, "traces endpoint": d.Endpoints.Traces,
-		"headers": d.Headers.Reveal(), "relay token": d.RelayToken.Reveal()} {
+		"headers": d.Headers.Reveal()} {
 		if strings.ContainsAny(v, "\r\n\x00") {
 			return fmt.Errorf("%s holds a line break: correct it", name)
 		}
@@ -98,10 +99,14 @@ func (d Desired) timeout() string {
 	return strconv.Itoa(d.GuardTimeoutMs)
 }
 
-func (d Desired) env() map[string]string {
+func (d Desired) env(a users.Account) map[string]string {
+	token := settings.Secret("")
+	if d.RelayToken != nil {
+		token = d.RelayToken(a)
+	}
 	return map[string]string{
 		KeyEndpoint: d.Endpoints.Traces, KeyHeaders: d.Headers.Reveal(),
-		KeyGuard: d.Endpoints.Guard, KeyGuardTimeout: d.timeout(), KeyRelayToken: d.RelayToken.Reveal(),
+		KeyGuard: d.Endpoints.Guard, KeyGuardTimeout: d.timeout(), KeyRelayToken: token.Reveal(),
 	}
 }
 
@@ -134,7 +139,7 @@ func (d Desired) homeItems(a users.Account, dir string, before map[string]string
 	hook := at(HookFile, 0o644, "hooks", hookFileName)
 	hook.Hook = d.Layout.HookBinary
 	env := at(EnvFile, 0o600, envFileName)
-	env.Env = d.env()
+	env.Env = d.env(a)
 	if d.Uninstall == nil && d.Hooks.User {
 		var err error
 		if hook.Data, err = d.registration("user").userFile(); err != nil {

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/pinta-ai/pinta-agent/installer/users"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -48,7 +50,7 @@ func TestGoldenFiles(t *testing.T) {
 	must(t, err)
 	golden(t, "90-pinta.windows.json", policy)
 	d := Desired{Endpoints: Endpoints{m.Env[KeyGuard], m.Env[KeyEndpoint]}, GuardTimeoutMs: 400}
-	golden(t, "pinta-copilot.env", EditEnv([]byte("# proxy of the office\nHTTPS_PROXY=http://proxy:3128\n"), d.env()))
+	golden(t, "pinta-copilot.env", EditEnv([]byte("# proxy of the office\nHTTPS_PROXY=http://proxy:3128\n"), d.env(users.Account{})))
 }
 
 // TestHookFileRules: what no host may ever find in the file (installer.md 1).

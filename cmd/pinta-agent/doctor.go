@@ -81,6 +81,9 @@ func (a *app) diagnoseService(ctx context.Context, managed bool, d *diagnosis, a
 	if a.layout.System && !status.Unprivileged {
 		add(installer.Notice, "endpoint.privileged", "guard and relay run as the service itself", fmt.Sprintf("create the account %s, as the packages do, and restart the service", a.layout.Account))
 	}
+	if why := status.Endpoint.Loopback; why != "" {
+		add(installer.Warning, "loopback.down", why, "free the port, or set another address; it is tried again every 15 s")
+	}
 	if e := status.Endpoint.Export; e.State == "held" {
 		add(installer.Warning, "relay.held", "the receiver of telemetry refuses it: "+e.Detail, "check the destination and its credentials: "+e.Destination)
 	}

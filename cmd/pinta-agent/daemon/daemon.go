@@ -155,6 +155,7 @@ func (d *Daemon) setup() endpoint.Setup {
 	return endpoint.Setup{
 		Host: host, Homes: d.layout.Homes, LogLevel: d.o.Level.Level().String(),
 		Proxy: network.Proxy.Reveal(), CAFile: network.CAFile,
+		Loopback: d.settings.Text(settings.KeyLoopbackListen),
 		SpoolDir: d.spoolDir(), SpoolMax: int64(d.settings.Int(settings.KeySpoolMaxMiB)) << 20, SpoolAge: age,
 	}
 }
@@ -315,8 +316,15 @@ func (d *Daemon) nameUsers(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	names := map[string]string{}
+	tokens, err := d.machine().tokens()
+	if err != nil {
+		d.o.Log.Warn("the loopback listener admits nobody", "error", err)
+	}
+	names, callers := map[string]string{}, map[string]string{}
 	for _, a := range accounts {
+		if tokens != nil {
+			callers[tokens(a).Reveal()] = a.Name
+		}
 		uid := strconv.Itoa(a.UID)
 		if other, taken := names[uid]; taken && other != a.Name {
 			names[uid] = "uid:" + uid // two names for one number: neither is sure
@@ -324,7 +332,7 @@ func (d *Daemon) nameUsers(ctx context.Context) {
 		}
 		names[uid] = a.Name
 	}
-	d.parent.SetUsers(names, nil)
+	d.parent.SetUsers(names, callers)
 }
 
 const maxRepairsHeld = 256

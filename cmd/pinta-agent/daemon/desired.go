@@ -54,6 +54,9 @@ func (m Machine) Desired(ctx context.Context) (d installer.Desired, wanted bool,
 	if d.Users, err = installer.Accounts(ctx, m.Layout); err != nil && len(d.Users) == 0 {
 		return d, false, fmt.Errorf("list the users of this machine: %w", err)
 	}
+	if d.RelayToken, err = m.tokens(); err != nil {
+		return d, false, err
+	}
 	if _, err := m.State.Identity(); err == nil {
 		m.managed(&d)
 		return d, true, nil

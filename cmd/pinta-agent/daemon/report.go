@@ -113,6 +113,9 @@ func reportFindings(found []installer.Finding, s endpoint.Stats, auditErr error)
 	if s.Export.State == relay.ExportHeld {
 		out = append(out, "relay held: "+s.Export.Detail)
 	}
+	if s.Loopback != "" {
+		out = append(out, "loopback.down "+s.Loopback)
+	}
 	if auditErr != nil && !errors.Is(auditErr, errNotWanted) {
 		out = append(out, "installer: "+auditErr.Error())
 	}

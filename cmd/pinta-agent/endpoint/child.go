@@ -51,6 +51,8 @@ type server struct {
 	export  *relay.Exporter
 	uplink  *uplink
 	callers callers
+	// loopback is why other adapters aren't answered; nil or empty if they are.
+	loopback atomic.Pointer[string]
 }
 
 // Serve is the child's main function: it answers on l until in ends, then
@@ -165,12 +167,7 @@ func (s *server) run(ctx context.Context, l net.Listener, configs <-chan Config)
 	all, ctx := errgroup.WithContext(ctx)
 	s.answer(ctx, all, l, mux)
 	if s.setup.Loopback != "" {
-		tcp, err := listenLoopback(s.setup.Loopback)
-		if err != nil { // hooks are worth more than other adapters
-			s.log.Error("no loopback listener", "error", err)
-		} else {
-			s.answer(ctx, all, tcp, s.callers.guard(tcp.Addr(), mux))
-		}
+		all.Go(func() error { s.answerLoopback(ctx, all, mux); return nil })
 	}
 	all.Go(func() error { return s.export.Run(ctx) })
 	all.Go(func() error { return s.follow(ctx, configs) })
@@ -241,6 +238,9 @@ func (s *server) tell(ctx context.Context) error {
 	for {
 		stats := Stats{Relay: s.relay.Stats(), Export: s.export.Stats(), Guard: s.verdict.stats()}
 		stats.Guard.Config = s.engine.Status()
+		if why := s.loopback.Load(); why != nil {
+			stats.Loopback = *why
+		}
 		if err := s.out.send(fromChild{Stats: &stats}); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"net"
@@ -8,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pinta-ai/pinta-agent/internal/local/serve"
 	"github.com/pinta-ai/pinta-agent/internal/settings"
@@ -30,6 +34,31 @@ func listenLoopback(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen for other adapters (setting %s): %w", settings.KeyLoopbackListen, err)
 	}
 	return l, nil
+}
+
+// loopbackRetry is how long a listener that can't be opened waits.
+const loopbackRetry = 15 * time.Second
+
+// answerLoopback serves other adapters. Hooks are worth more: a port that is
+// taken ends nothing, it is reported and tried again.
+func (s *server) answerLoopback(ctx context.Context, all *errgroup.Group, h http.Handler) {
+	for {
+		l, err := listenLoopback(s.setup.Loopback)
+		if err == nil {
+			s.loopback.Store(new(string))
+			s.answer(ctx, all, l, s.callers.guard(l.Addr(), h))
+			return
+		}
+		why := err.Error()
+		if before := s.loopback.Swap(&why); before == nil || *before != why {
+			s.log.Error("other adapters are not answered", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(loopbackRetry):
+		}
+	}
 }
 
 // callers are the users who may call over TCP, by the hashes of their tokens,

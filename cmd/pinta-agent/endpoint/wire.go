@@ -56,6 +56,9 @@ type Stats struct {
 	Relay  relay.Stats       `json:"relay"`
 	Export relay.ExportStats `json:"export"`
 	Guard  GuardStats        `json:"guard"`
+	// Loopback says why a configured loopback listener doesn't answer; empty if
+	// it does, or if there is none.
+	Loopback string `json:"loopback,omitempty"`
 }
 
 // upload is a request that the child asks its parent to make as the device.
@@ -82,9 +85,9 @@ type toChild struct {
 	Config   *Config   `json:"config,omitempty"`
 	Uploaded *uploaded `json:"uploaded,omitempty"`
 	// Users names the machine's accounts by their numbers.
-	Users map[string]string `json:"users,omitempty"`
+	Users map[string]string `json:"users,omitzero"`
 	// Tokens names the callers of the loopback listener by their tokens.
-	Tokens map[string]string `json:"tokens,omitempty"`
+	Tokens map[string]string `json:"tokens,omitzero"`
 }
 
 type fromChild struct {
