@@ -6,6 +6,7 @@ import (
 	"os/user"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pinta-ai/pinta-agent/installer/users"
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
@@ -53,27 +54,39 @@ func (out *Diagnosis) examine(ctx context.Context, h Host, d Desired, plan Chang
 	found := make([]HomeAnswer, len(plan.Users))
 	var wg sync.WaitGroup
 	turn := make(chan struct{}, parallelHomes)
-	for i, u := range plan.Users {
-		if slices.ContainsFunc(plan.Skipped, func(s Skip) bool { return s.User == u.Name && s.Home == u.CopilotHome }) {
-			continue
+	var policy time.Time
+	if file := d.Layout.PolicyFile(); d.Hooks.Machine && file != "" {
+		if i, err := h.System.Lstat(file); err == nil {
+			policy = i.ModTime
 		}
+	}
+	userHooks := d.Hooks.User && !slices.ContainsFunc(out.Findings, func(f Finding) bool { return f.ID == "shadowed.managed-hooks-only" && f.Severity == Error })
+	for i, u := range plan.Users {
 		n := slices.IndexFunc(d.Users, func(a users.Account) bool { return a.Name == u.Name })
 		if n < 0 {
 			continue
 		}
 		a := d.Users[n]
-		check := &Check{Hook: d.Layout.HookBinary, Machine: d.Hooks.Machine && d.Layout.PolicyFile() != "", Canary: canary && d.Hooks.User, Now: h.System.Now()}
+		check := &Check{Hook: d.Layout.HookBinary, Machine: d.Hooks.Machine && d.Layout.PolicyFile() != "", Canary: canary && d.Hooks.User, Now: h.System.Now(), Off: !userHooks, Policy: policy}
 		for _, p := range hosts {
-			if p.UID == a.UID && len(check.Hosts) < 1000 {
+			if p.UID == a.UID && p.SID == a.SID && len(check.Hosts) < maxHosts {
 				check.Hosts = append(check.Hosts, p)
 			}
+		}
+		found[i].Facts = &Facts{Unguarded: len(check.Hosts)} // what can't be looked into isn't known to be guarded
+		if slices.ContainsFunc(plan.Skipped, func(s Skip) bool { return s.User == u.Name && s.Home == u.CopilotHome }) {
+			continue
 		}
 		wg.Add(1)
 		turn <- struct{}{}
 		go func() {
 			defer func() { <-turn; wg.Done() }()
 			ans, err := h.Homes.Do(ctx, a, HomeRequest{Verb: DoctorHome, Home: u.CopilotHome, Check: check})
+			if ans.Facts != nil { // whatever the worker said
+				ans.Facts.Unguarded = min(ans.Facts.Unguarded, len(check.Hosts))
+			}
 			if err != nil {
+				ans.Facts = found[i].Facts
 				ans.Findings = append(ans.Findings, Finding{ID: "home.skipped", Severity: Warning, Object: "home", User: a.Name, Path: u.CopilotHome,
 					Detail: err.Error(), Remedy: "make the home reachable for its user"})
 			}
@@ -100,6 +113,7 @@ func merge(a, b Facts) Facts {
 	a.Clients = append(a.Clients, b.Clients...)
 	a.CanaryMs = max(a.CanaryMs, b.CanaryMs)
 	a.OlderSessions = max(a.OlderSessions, b.OlderSessions)
+	a.Unguarded = max(a.Unguarded, b.Unguarded) // which of the homes a client reads isn't known
 	a.Disabled = a.Disabled || b.Disabled
 	return a
 }

@@ -20,6 +20,8 @@ type Check struct {
 	Hook    string    `json:"hook"`    // registered path
 	Hosts   []Process `json:"hosts"`   // this user's running clients
 	Machine bool      `json:"machine"` // policy hooks are in force as well
+	Off     bool      `json:"off"`     // user hooks aren't wanted, or switched off for the machine
+	Policy  time.Time `json:"policy"`  // when the policy hooks were written
 	Canary  bool      `json:"canary"`  // run the registered command
 	Now     time.Time `json:"now"`
 }
@@ -42,6 +44,9 @@ func examineHome(ctx context.Context, sys System, r HomeRequest) ([]Finding, *Fa
 	x.environment()
 	x.editor()
 	x.sessions()
+	if x.facts.Unguarded = x.facts.OlderSessions; (x.facts.Disabled || x.r.Check.Off) && !x.r.Check.Machine {
+		x.facts.Unguarded = len(x.r.Check.Hosts)
+	}
 	x.folders()
 	if r.Check.Canary {
 		x.canary(ctx)
@@ -275,16 +280,18 @@ const (
 // record of the newest sessions, and counts those that began before the hook
 // file was written.
 func (x *examiner) sessions() {
+	written, registered := x.r.Check.Policy, x.r.Check.Machine
 	if i, err := x.sys.Lstat(filepath.Join(x.r.Home, "hooks", hookFileName)); err == nil {
-		for _, p := range x.r.Check.Hosts {
-			if p.Started.Before(i.ModTime) {
-				x.facts.OlderSessions++
-			}
+		written, registered = i.ModTime, true
+	}
+	for _, p := range x.r.Check.Hosts {
+		if !registered || p.Started.Before(written) {
+			x.facts.OlderSessions++
 		}
-		if n := x.facts.OlderSessions; n > 0 {
-			x.add("session.older", Notice, "", fmt.Sprintf("%d running clients began before the hook file was written (%s)", n, i.ModTime.UTC().Format(time.RFC3339)),
-				"restart Copilot CLI, reload the VS Code window")
-		}
+	}
+	if n := x.facts.OlderSessions; n > 0 && registered { // else the plan says that it is missing
+		x.add("session.older", Notice, "", fmt.Sprintf("%d running clients began before the hook file was written (%s)", n, written.UTC().Format(time.RFC3339)),
+			"restart Copilot CLI, reload the VS Code window")
 	}
 	dir := filepath.Join(x.r.Home, "session-state")
 	names, err := x.sys.Names(dir)

@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -200,7 +201,7 @@ func TestWatchReportsShadowing(t *testing.T) {
 	b := newBench(t, "u", "v")
 	b.apply()
 	found := make(chan []Finding, 100)
-	b.watching(WatchOptions{AuditEvery: time.Hour, Found: func(f []Finding) { found <- f }})
+	b.watching(WatchOptions{AuditEvery: time.Hour, Found: func(f []Finding, _ map[string]Facts) { found <- f }})
 	expect := func(want ...string) {
 		t.Helper()
 		end := time.After(2 * time.Second)
@@ -325,3 +326,72 @@ func TestPlainJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestUnguarded: a running client counts if it began before its hooks were
+// written, or where they are off; by user (manager.md 4).
+func TestUnguarded(t *testing.T) {
+	soon, early := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
+	for name, c := range map[string]struct {
+		started []time.Time
+		damage  func(t *testing.T, b *bench)
+		want    int
+	}{
+		"none runs":             {nil, nil, 0},
+		"all younger":           {[]time.Time{soon, soon}, nil, 0},
+		"one older":             {[]time.Time{early, soon}, nil, 1},
+		"no hook file":          {[]time.Time{early, soon}, func(t *testing.T, b *bench) { must(t, os.Remove(b.hookFile("u"))) }, 2},
+		"switched off by user":  {[]time.Time{early, soon}, off("u"), 2},
+		"switched off by other": {[]time.Time{early, soon}, off("v"), 1},
+		"switched off, but policy hooks are in force": {[]time.Time{early, soon}, func(t *testing.T, b *bench) {
+			b.d.Hooks.Machine = true
+			b.apply()
+			off("u")(t, b)
+		}, 1},
+		"by policy hooks alone": {[]time.Time{early, soon}, func(t *testing.T, b *bench) {
+			b.d.Hooks = Hooks{Machine: true}
+			b.apply()
+		}, 1},
+		"hooks not wanted":   {[]time.Time{early, soon}, func(_ *testing.T, b *bench) { b.d.Hooks = Hooks{} }, 2},
+		"home can't be read": {[]time.Time{early, soon}, func(_ *testing.T, b *bench) { b.host.Homes = awayHomes{} }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "u", "v")
+			b.d.Hooks = Hooks{User: true}
+			b.apply()
+			for i := range b.d.Users { // below one folder both would be the tester's
+				b.d.Users[i].SID = b.d.Users[i].Name
+			}
+			b.host.Hosts = func() (out []Process) {
+				for _, at := range c.started {
+					out = append(out, Process{UID: b.d.Users[0].UID, SID: "u", Started: at})
+				}
+				return out
+			}
+			if c.damage != nil {
+				c.damage(t, b)
+			}
+			d, err := diagnose(t.Context(), b.host, b.d, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := d.Facts["u"].Unguarded; got != c.want || d.Facts["v"].Unguarded != 0 {
+				t.Errorf("%d unguarded, want %d; %d of the other", got, c.want, d.Facts["v"].Unguarded)
+			}
+		})
+	}
+}
+
+// off has a user's repository switch hooks off.
+func off(user string) func(*testing.T, *bench) {
+	return func(t *testing.T, b *bench) {
+		write(t, b.home(user, ".copilot", "config.json"), `{"allowManagedHooksOnly":true}`, 0o644)
+	}
+}
+
+type awayHomes struct{}
+
+func (awayHomes) Do(context.Context, users.Account, HomeRequest) (HomeAnswer, error) {
+	return HomeAnswer{}, errors.New("away")
+}
+
+func (awayHomes) Watch(context.Context, users.Account, HomeRequest, func()) error { return nil }

@@ -48,6 +48,9 @@ type Facts struct {
 	CanaryMs float64 `json:"canaryMs,omitempty"`
 	// OlderSessions counts running clients that began before the hook file.
 	OlderSessions int `json:"olderSessions,omitempty"`
+	// Unguarded counts running clients that run none of our hooks: those that
+	// began before the hook file, or all where hooks are off.
+	Unguarded int `json:"unguarded,omitempty"`
 	// Disabled says that user hooks are switched off for this user.
 	Disabled bool `json:"disabled,omitempty"`
 }
@@ -60,7 +63,10 @@ type Client struct {
 	Seen    time.Time `json:"seen,omitzero"`
 }
 
-const maxClients = 32
+const (
+	maxClients = 32
+	maxHosts   = 1000 // running clients of a user that are looked at
+)
 
 func (f *Facts) clean() {
 	f.Clients = f.Clients[:min(len(f.Clients), maxClients)]
@@ -68,7 +74,8 @@ func (f *Facts) clean() {
 		c := &f.Clients[i]
 		c.Kind, c.Version, c.Path = users.Clean(c.Kind), users.Clean(c.Version), users.Clean(c.Path)
 	}
-	f.OlderSessions = min(max(f.OlderSessions, 0), 1<<16)
+	f.OlderSessions = min(max(f.OlderSessions, 0), maxHosts)
+	f.Unguarded = min(max(f.Unguarded, 0), maxHosts)
 }
 
 // finding turns a step that a plan would take into a finding.

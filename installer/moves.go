@@ -12,7 +12,8 @@ const maxMoveAge = 30 * 24 * time.Hour
 // Process is a running program that holds hook commands in memory.
 type Process struct {
 	PID     int
-	UID     int
+	UID     int    // -1 on Windows
+	SID     string // Windows; empty if unknown
 	Name    string
 	Started time.Time
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,9 +61,9 @@ type WatchOptions struct {
 	// home's last state. Not concurrently.
 	Audited func(Changes, error)
 	// Found is called with everything that is reported rather than repaired
-	// (shadowed, duplicated, skipped), when that list has changed. Not
-	// concurrently.
-	Found func([]Finding)
+	// (shadowed, duplicated, skipped) and the facts of each user, when the list
+	// or somebody's number of unguarded clients has changed. Not concurrently.
+	Found func([]Finding, map[string]Facts)
 	// Trigger asks for a run at once, for example after a new configuration.
 	Trigger <-chan struct{}
 	// AuditEvery overrides the interval of the audit.
@@ -121,11 +122,13 @@ type watcher struct {
 	quiet quiet
 	known map[string]homeState // last state and findings, by userKey; "" is the machine
 	told  []Finding
+	count map[string]int // of unguarded clients, as told
 }
 
 type homeState struct {
 	users    []UserState
 	findings []Finding
+	facts    Facts
 }
 
 // run is one look at everything, or at the machine and the homes that changed.
@@ -222,16 +225,23 @@ func (w *watcher) examine(ctx context.Context, d Desired, whole bool) {
 		k := w.known[userKey(a)]
 		k.users = slices.DeleteFunc(slices.Clone(diagnosis.Users), func(u UserState) bool { return u.Name != a.Name })
 		k.findings = slices.DeleteFunc(slices.Clone(diagnosis.Findings), func(f Finding) bool { return f.User != a.Name || f.Fixable })
+		k.facts = diagnosis.Facts[a.Name]
 		w.known[userKey(a)] = k
 	}
 	w.known[""] = homeState{findings: slices.DeleteFunc(diagnosis.Findings, func(f Finding) bool { return f.User != "" || f.Fixable || !whole && f.ID == "users.none" })}
 	var all []Finding
+	facts, count := map[string]Facts{}, map[string]int{}
 	for _, key := range slices.Sorted(maps.Keys(w.known)) {
-		all = append(all, w.known[key].findings...)
+		k := w.known[key]
+		all = append(all, k.findings...)
+		if name, _, _ := strings.Cut(key, "\x00"); name != "" {
+			facts[name] = merge(facts[name], k.facts)
+			count[name] = facts[name].Unguarded
+		}
 	}
-	if !slices.Equal(all, w.told) {
-		w.told = all
-		w.o.Found(slices.Clone(all))
+	if !slices.Equal(all, w.told) || !maps.Equal(count, w.count) {
+		w.told, w.count = all, count
+		w.o.Found(slices.Clone(all), facts)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -163,6 +164,9 @@ func (p *page) service(s service) {
 		seen := "no event yet: restart Copilot CLI, reload VS Code"
 		if !u.LastEvent.IsZero() {
 			seen = "last event " + u.LastEvent.Local().Format(time.DateTime)
+		}
+		if n := u.SessionsUnguarded; n > 0 {
+			seen += fmt.Sprintf("; %d running client(s) have no hooks: restart Copilot CLI, reload VS Code", n)
 		}
 		p.row(u.Name, "hook %s, %s", u.Hook, seen)
 	}

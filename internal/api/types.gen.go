@@ -704,8 +704,10 @@ type Report struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 
 	// Repairs Since the last report.
-	Repairs           []ReportRepair `json:"repairs,omitempty,omitzero"`
-	SessionsUnguarded int            `json:"sessionsUnguarded,omitempty,omitzero"`
+	Repairs []ReportRepair `json:"repairs,omitempty,omitzero"`
+
+	// SessionsUnguarded Live hosts older than the hook file or with hooks off.
+	SessionsUnguarded int `json:"sessionsUnguarded,omitempty,omitzero"`
 
 	// Stale The config in force is past its expiry.
 	Stale bool         `json:"stale,omitempty,omitzero"`
@@ -767,6 +769,9 @@ type ReportUser struct {
 	// LastEvent Of a real event seen.
 	LastEvent time.Time `json:"lastEvent,omitempty,omitzero"`
 	Name      string    `json:"name"`
+
+	// SessionsUnguarded This user's part of the report's sessionsUnguarded.
+	SessionsUnguarded int `json:"sessionsUnguarded,omitempty,omitzero"`
 }
 
 // ReportUserHook defines model for ReportUser.Hook.

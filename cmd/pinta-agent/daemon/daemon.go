@@ -61,7 +61,8 @@ type Daemon struct {
 	changes  installer.Changes
 	auditErr error
 	findings []installer.Finding
-	repairs  []installer.Repair // since the last report
+	facts    map[string]installer.Facts // by user
+	repairs  []installer.Repair         // since the last report
 	repaired int
 	totals   *totals
 }
@@ -301,9 +302,9 @@ func (d *Daemon) watchHooks(ctx context.Context) error {
 				d.o.Log.Warn("looking after the hooks", "error", err)
 			}
 		},
-		Found: func(list []installer.Finding) {
+		Found: func(list []installer.Finding, facts map[string]installer.Facts) {
 			d.mu.Lock()
-			d.findings = list
+			d.findings, d.facts = list, facts
 			d.mu.Unlock()
 			d.device.Changed()
 		},

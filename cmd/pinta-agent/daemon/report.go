@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,13 @@ func (d *Daemon) saveTotals() {
 	}
 }
 
+// Bounds of a report; the Manager refuses one with more.
+const (
+	maxUsers    = 1000
+	maxHosts    = 1000
+	maxFindings = 200
+)
+
 // report tells the Manager how this machine stands (manager.md 4).
 func (d *Daemon) report() api.Report {
 	stats, _ := d.parent.Stats()
@@ -70,10 +78,13 @@ func (d *Daemon) report() api.Report {
 	defer d.mu.Unlock()
 	d.totals.add(stats)
 	r := api.Report{
-		Users:    reportUsers(d.changes.Users, stats.Relay.Users),
-		Hosts:    reportHosts(stats.Relay.Clients),
+		Users:    reportUsers(d.changes.Users, stats.Relay.Users, d.facts),
+		Hosts:    reportHosts(stats.Relay.Clients, d.facts),
 		Counters: d.totals.Sum,
 		Findings: reportFindings(d.findings, stats, d.auditErr),
+	}
+	for _, f := range d.facts {
+		r.SessionsUnguarded += f.Unguarded
 	}
 	for _, repair := range d.repairs {
 		r.Repairs = append(r.Repairs, api.ReportRepair{At: repair.At, User: repair.User, Cause: string(repair.Reason),
@@ -82,24 +93,40 @@ func (d *Daemon) report() api.Report {
 	return r
 }
 
-// reportUsers: "enforced" is told by lastEvent, a real event that was seen.
-func reportUsers(states []installer.UserState, seen []relay.User) []api.ReportUser {
+// reportUsers: "enforced" is told by lastEvent, a real event that was seen. A
+// user's running clients are told once, with the first of the user's homes.
+func reportUsers(states []installer.UserState, seen []relay.User, facts map[string]installer.Facts) []api.ReportUser {
 	var out []api.ReportUser
-	for _, s := range states {
+	for _, s := range states[:min(len(states), maxUsers)] {
 		u := api.ReportUser{Name: s.Name, CopilotHome: s.CopilotHome, Hook: api.ReportUserHook(s.Hook), Detail: s.Detail}
 		if i := slices.IndexFunc(seen, func(r relay.User) bool { return r.Name == s.Name }); i >= 0 {
 			u.LastEvent = seen[i].LastEvent
+		}
+		if f := facts[s.Name]; !slices.ContainsFunc(out, func(o api.ReportUser) bool { return o.Name == s.Name }) {
+			u.SessionsUnguarded = f.Unguarded
+		}
+		if facts[s.Name].Disabled && u.Hook == api.ReportUserHookOk {
+			u.Hook = api.ReportUserHookDisabled
 		}
 		out = append(out, u)
 	}
 	return out
 }
 
-func reportHosts(clients []relay.Client) []api.ReportHost {
+// reportHosts are the clients whose events were seen, and those whose sessions
+// lie in the users' homes.
+func reportHosts(clients []relay.Client, facts map[string]installer.Facts) []api.ReportHost {
 	var out []api.ReportHost
+	for _, user := range slices.Sorted(maps.Keys(facts)) {
+		for _, c := range facts[user].Clients {
+			clients = append(clients, relay.Client{Kind: c.Kind, Version: c.Version})
+		}
+	}
 	for _, c := range clients {
 		if kind := api.ReportHostKind(c.Kind); kind == api.ReportHostKindCopilotCli || kind == api.ReportHostKindVscode {
-			out = append(out, api.ReportHost{Kind: kind, Version: c.Version})
+			if h := (api.ReportHost{Kind: kind, Version: c.Version}); !slices.Contains(out, h) && len(out) < maxHosts {
+				out = append(out, h)
+			}
 		}
 	}
 	return out
@@ -118,6 +145,9 @@ func reportFindings(found []installer.Finding, s endpoint.Stats, auditErr error)
 	}
 	if auditErr != nil && !errors.Is(auditErr, errNotWanted) {
 		out = append(out, "installer: "+auditErr.Error())
+	}
+	if more := len(out) - maxFindings; more > 0 {
+		out = append(out[:maxFindings-1], fmt.Sprintf("%d more: see pinta-agent doctor", more+1))
 	}
 	return out
 }
@@ -176,5 +206,5 @@ func (d *Daemon) Status() Status {
 	d.totals.add(stats)
 	return Status{PID: os.Getpid(), Started: d.started, Unprivileged: endpoint.Unprivileged(d.layout.Account), Serving: serving,
 		Sync: d.device.Status(), Endpoint: stats, Counters: d.totals.Sum, Repaired: d.repaired,
-		Users: reportUsers(d.changes.Users, stats.Relay.Users), Findings: d.findings}
+		Users: reportUsers(d.changes.Users, stats.Relay.Users, d.facts), Findings: d.findings}
 }
