@@ -105,6 +105,7 @@ func Run(ctx context.Context, o Options) error {
 	all.Go(func() error { return d.watchSettings(ctx) })
 	all.Go(func() error { d.drainQueues(ctx); return nil })
 	all.Go(func() error { d.watchStats(ctx); return nil })
+	all.Go(func() error { endpoint.KeepSmall(ctx); return nil })
 	all.Go(func() error {
 		select {
 		case <-d.parent.Started():

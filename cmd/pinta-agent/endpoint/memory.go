@@ -1,0 +1,46 @@
+package endpoint
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// Sizes in bytes, and times.
+const (
+	releaseEvery = 5 * time.Second
+	releaseOver  = 3 << 20
+	// gcPercent trades a little time for a smaller heap: these processes idle
+	// nearly always.
+	gcPercent = 50
+)
+
+// KeepSmall gives memory back that a burst of work has left: without it an idle
+// process keeps the most that it ever needed, since nothing makes it collect.
+// It returns when ctx ends.
+func KeepSmall(ctx context.Context) {
+	debug.SetGCPercent(gcPercent)
+	tick := time.NewTicker(releaseEvery)
+	defer tick.Stop()
+	var before uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		// The first look after work; a heap that doesn't move needs no other.
+		if now := allocated(); now-before > releaseOver {
+			debug.FreeOSMemory()
+			before = allocated()
+		}
+	}
+}
+
+// allocated is how much was ever allocated, in bytes.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
