@@ -7,3 +7,15 @@ bench-hook:
 	go build -trimpath -ldflags '-s -w' -o "$$dir/empty" ./hook/bench/empty && \
 	go build -trimpath -o "$$dir/bench" ./hook/bench && \
 	"$$dir/bench" -hook "$$dir/hook" -empty "$$dir/empty" $(if $(BASELINE),-baseline "$(BASELINE)")
+
+# make soak [FOR=10m] runs Manager, agents and hooks under mixed load and faults
+# and counts spans: none may be lost, none twice at the Manager.
+.PHONY: soak
+soak:
+	go run ./e2e/soak -for $(or $(FOR),10m)
+
+# make memory measures an agent at rest, with its detectors loaded, and with a
+# full spool.
+.PHONY: memory
+memory:
+	go run ./e2e/soak -memory
