@@ -22,6 +22,15 @@ func BesideAgent(l settings.Layout) string {
 	if err != nil {
 		return ""
 	}
+	return beside(self, l)
+}
+
+// beside follows links: macOS names the agent as it was called, and there
+// /usr/local/bin holds a link to it and no hook.
+func beside(self string, l settings.Layout) string {
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
 	return filepath.Join(filepath.Dir(self), filepath.Base(l.HookBinary))
 }
 

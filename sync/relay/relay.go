@@ -165,10 +165,14 @@ func idOK(id []byte, size int) bool {
 	return false
 }
 
-// userKey names a user by what the kernel said.
+// userKey names a user by what the kernel said, or by whose token a caller over
+// TCP showed.
 func userKey(p serve.Peer) string {
-	if p.SID != "" {
+	switch {
+	case p.SID != "":
 		return p.SID
+	case p.UID < 0 && p.User != "":
+		return "user " + p.User
 	}
 	return "uid " + strconv.Itoa(p.UID)
 }

@@ -331,6 +331,19 @@ func TestSpanIsTakenOnce(t *testing.T) {
 	}
 }
 
+// Over TCP a token tells the user, and the kernel nothing: what one sends there
+// is neither another's nor takes the place of another's.
+func TestCallersOverTCPAreTold(t *testing.T) {
+	f := newFixture(t, spool.Options{})
+	for _, user := range []string{"ann", "bob", "ann"} {
+		f.peer = serve.Peer{UID: -1, GID: -1, User: user}
+		f.send(t, hookSpan(1, "", ""))
+	}
+	if n := len(f.spooled(t)); n != 2 {
+		t.Errorf("%d spans, want one of each user", n)
+	}
+}
+
 func TestIntakeForms(t *testing.T) {
 	hook := hookSpan(7, "", "")
 	td, err := decodeJSON([]byte(hook))
