@@ -150,7 +150,10 @@ func (a *Authored) Test(cases []Fixture) ([]Result, error) {
 	return results, nil
 }
 
-const testBudget = 10 * time.Second
+const (
+	testBudget = 10 * time.Second
+	testHost   = "test" // host in conditions
+)
 
 func testCase(c *Compiled, f Fixture) Result {
 	r := Result{Name: f.Name, Where: f.Where, Want: f.Want}
@@ -160,7 +163,7 @@ func testCase(c *Compiled, f Fixture) Result {
 		return r
 	}
 	ev.User = f.User
-	e := newEngine(Options{Host: "test"})
+	e := newEngine(Options{Host: testHost})
 	e.current.Store(&state{Compiled: c, group: f.Group, clock: e.opt.Clock})
 	answer := e.Evaluate(context.Background(), ev, testBudget)
 	r.Got, r.Rule = answer.Decision, answer.Reason

@@ -31,10 +31,7 @@ type outcome struct {
 // decides. All matching mask and withhold rules add to what is to be masked, so
 // that no value one of them asks for stays.
 func (s *state) judge(ctx context.Context, ev *Event) (out outcome) {
-	rules := s.input
-	if ev.Kind == "PostToolUse" {
-		rules = s.output
-	}
+	rules := s.rulesFor(ev)
 	a := newActivation(ctx, s, ev)
 	out.tool = a.tool
 	there := a.there(rules)
@@ -49,7 +46,7 @@ func (s *state) judge(ctx context.Context, ev *Event) (out outcome) {
 		if !r.tools.has(a.tool, ev.HostTool) || !r.need.met(there) {
 			continue
 		}
-		if r.free && !r.Slow && ev.size > freeLimit {
+		if r.tooLarge(ev) {
 			out.overrun = out.rule == nil
 			continue
 		}
@@ -71,6 +68,18 @@ func (s *state) judge(ctx context.Context, ev *Event) (out outcome) {
 	}
 	return out
 }
+
+// rulesFor are the rules on an event's phase, the most severe first.
+func (s *state) rulesFor(ev *Event) []*rule {
+	if ev.Kind == "PostToolUse" {
+		return s.output
+	}
+	return s.input
+}
+
+// tooLarge says that a rule without a literal doesn't judge an event of this
+// size.
+func (r *rule) tooLarge(ev *Event) bool { return r.free && !r.Slow && ev.size > freeLimit }
 
 // activation gives a condition its variables; what costs time is computed when
 // it is first asked for.

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -390,7 +390,7 @@ type explanation struct {
 	Rules    int           `json:"rules"`
 }
 
-// matchedRule is a rule that would have decided alone.
+// matchedRule is a rule that matches.
 type matchedRule struct {
 	ID      string   `json:"id"`
 	Action  string   `json:"action"`
@@ -401,55 +401,24 @@ type matchedRule struct {
 	Decides bool     `json:"decides"`
 }
 
-// explain judges an event by the whole policy, and by each rule alone: what the rule would do if it were the only one.
+// explain judges an event by the whole policy, and lists every rule that matches it.
 func explain(p *guard.Authored, event string) (explanation, error) {
 	e := explanation{Matched: []matchedRule{}, Rules: len(p.Rules)}
-	verdict, err := judge(p, p.Rules, event)
+	result, matches, err := p.Explain(guard.Fixture{Event: json.RawMessage(event)})
 	if err != nil {
 		return e, err
 	}
-	e.Decision, e.Rule = verdict.Decision, verdict.Rule
-	if verdict.OutputAction != "" {
-		e.Decision = verdict.OutputAction
+	if result.Got == "error" {
+		return e, fmt.Errorf("the event can't be judged: %s", result.Reason)
 	}
-	for _, r := range p.Rules {
-		alone := r
-		asked := alone.Action
-		if asked == "allow" { // an allow alone leaves no trace; as a review it does
-			alone.Action = "review"
-		}
-		v, err := judge(p, []guard.Rule{alone}, event)
-		if err != nil {
-			return e, err
-		}
-		if v.Rule != r.ID {
-			continue
-		}
-		m := matchedRule{ID: r.ID, Action: asked, On: r.On, When: r.When, Detect: r.Detect, Message: r.Message, Decides: r.ID == e.Rule}
+	e.Decision, e.Rule = result.Got, result.Rule
+	for _, m := range matches {
 		if m.Decides {
-			e.Message = r.Message
+			e.Message = m.Message
 		}
-		e.Matched = append(e.Matched, m)
+		e.Matched = append(e.Matched, matchedRule{ID: m.ID, Action: m.Action, On: m.On, When: m.When, Detect: m.Detect, Message: m.Message, Decides: m.Decides})
 	}
-	order := []string{"deny", "withhold", "mask", "review", "allow"}
-	slices.SortStableFunc(e.Matched, func(x, y matchedRule) int {
-		return slices.Index(order, x.Action) - slices.Index(order, y.Action)
-	})
 	return e, nil
-}
-
-func judge(p *guard.Authored, rules []guard.Rule, event string) (api.PolicyVerdict, error) {
-	one := *p
-	one.Rules, one.Fixtures = rules, nil
-	out, err := manager.TestPolicy(&one, []api.PolicyFile{{Name: "event", Content: event}})
-	if err != nil {
-		return api.PolicyVerdict{}, err
-	}
-	v := out.Events[0]
-	if v.Decision == "error" {
-		return v, fmt.Errorf("the event can't be judged: %s", v.Message)
-	}
-	return v, nil
 }
 
 func showExplanation(w io.Writer, e explanation) {
