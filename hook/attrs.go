@@ -16,9 +16,9 @@ func sayVerdict(s *span.Span, v *verdict.Verdict, rtt time.Duration, kind event.
 	if d, ok := span.ValueOf([]byte(v.Duration)); ok {
 		s.SayValue("pinta.guard.duration_ms", d)
 	}
-	s.Say("pinta.guard.matched_rule", verdict.Tidy(m.Text(v.Reason)))
+	s.Say("pinta.guard.matched_rule", verdict.Tidy(m.Text, v.Reason))
 	s.Say("pinta.guard.fail_open_reason", v.FailOpen)
-	s.Say("pinta.guard.evaluation_id", verdict.Tidy(m.Text(v.EvaluationID)))
+	s.Say("pinta.guard.evaluation_id", verdict.Tidy(m.Text, v.EvaluationID))
 	s.SayValue("pinta.client.rtt_ms", span.IntValue(rtt.Milliseconds()))
 	s.Say("pinta.client.op", "guard")
 	if kind == event.PostToolUse {

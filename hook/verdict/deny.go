@@ -71,9 +71,9 @@ func Plain(f Form) []byte {
 
 // Word words the denial of v.
 func Word(f Form, v *Verdict, clean Cleaner) *Denial {
-	d := &Denial{form: f, notice: tidy(clean(v.UserMessage), maxText)}
+	d := &Denial{form: f, notice: tidy(clean, v.UserMessage, maxText)}
 	if d.text = d.notice; d.text == "" {
-		d.text = tidy(clean(v.Reason), maxText)
+		d.text = tidy(clean, v.Reason, maxText)
 	}
 	if d.text == "" {
 		d.text = defaultReason
@@ -81,7 +81,7 @@ func Word(f Form, v *Verdict, clean Cleaner) *Denial {
 	if d.notice == "" {
 		d.notice = defaultNotice
 	}
-	if id := tidy(clean(v.EvaluationID), maxEvaluation); id != "" {
+	if id := tidy(clean, v.EvaluationID, maxEvaluation); id != "" {
 		d.text += " (evaluation " + id + ")"
 		d.notice += " (evaluation " + id + ")"
 	}
@@ -128,23 +128,17 @@ func (d *Denial) line(result string) []byte {
 	return append(b, '\n')
 }
 
-// Tidy is how a text of the guard appears on a span: bounded and printable.
-func Tidy(s string) string { return tidy(s, maxText) }
+// Tidy is how a text of the guard appears on a span: bounded, printable and
+// cleaned.
+func Tidy(clean Cleaner, s string) string { return tidy(clean, s, maxText) }
 
-// tidy drops what a terminal would obey or not show, trims, and cuts at limit
-// characters.
-func tidy(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200b, r == 0xfeff:
-			return -1
-		case r == 0x2028, r == 0x2029:
-			return '\n'
-		}
-		return r
-	}, s)
+// tidy cleans, makes visible, trims, and cuts at limit characters. What is
+// dropped between may have parted a secret in two: then it is cleaned again.
+func tidy(clean Cleaner, s string, limit int) string {
+	s = clean(s)
+	if shown := visible(s); shown != s {
+		s = visible(clean(shown))
+	}
 	s = strings.TrimSpace(s)
 	if utf8.RuneCountInString(s) <= limit {
 		return s
@@ -157,4 +151,19 @@ func tidy(s string, limit int) string {
 		n++
 	}
 	return s
+}
+
+// visible drops what a terminal would obey or not show.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200b, r == 0xfeff:
+			return -1
+		case r == 0x2028, r == 0x2029:
+			return '\n'
+		}
+		return r
+	}, s)
 }

@@ -192,6 +192,14 @@ func TestDenialTexts(t *testing.T) {
 			t.Errorf("%s: %.80q, %.80q", name, d.text, d.notice)
 		}
 	}
+	hide := func(s string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(s, "hunter2", "[X]"), "a\rb", "[Y]")
+	}
+	for said, want := range map[string]string{"hunt\u200ber2": "[X]", "\x07hunter\x1b2": "[X]", "a\rb": "[Y]", "\ufeffa\rb hun\u202eter2": "[Y] [X]", strings.Repeat("x", maxText-3) + "hunter2": strings.Repeat("x", maxText-3) + "[X]"} {
+		if got := Tidy(hide, said); got != want {
+			t.Errorf("%.40q shows as %.40q", said, got)
+		}
+	}
 	d := Word(Behavior, &Verdict{UserMessage: "see hunter2", EvaluationID: "hunter2"}, func(s string) string { return strings.ReplaceAll(s, "hunter2", "[X]") })
 	if got := string(d.Withhold()); got != `{"behavior":"deny","message":"see [X] (evaluation [X])"}`+"\n" {
 		t.Error(got)
