@@ -132,6 +132,11 @@ func IsOutput(key string) bool {
 	return key == "tool_result" || key == "toolResult" || key == "tool_response"
 }
 
+// IsTool says whether key holds a tool's name, input or result.
+func IsTool(key string) bool {
+	return key == "tool_name" || key == "toolName" || IsInput(key) || IsOutput(key)
+}
+
 // Internal says whether the event is about one of the host's own tools, which
 // are never guarded: every tool-name key present has to say so (hook.md 2.4).
 func (e *Event) Internal() bool {

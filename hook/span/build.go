@@ -199,13 +199,13 @@ func HostVersion(e *event.Event, get func(string) string) string {
 		}
 	}
 	// …/pkg/linux-x64/1.0.102
-	dir := get("COPILOT_CLI_RESOLVED_DIST_DIR")
+	dir, version := get("COPILOT_CLI_RESOLVED_DIST_DIR"), ""
 	for part := range strings.FieldsFuncSeq(dir, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if looksLikeVersion(part) {
-			return part
+			version = part // the last: a folder further up may be called so, too
 		}
 	}
-	return ""
+	return version
 }
 
 func usableVersion(s string) bool {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/pinta-ai/pinta-agent/hook/event"
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
 )
 
@@ -38,24 +39,31 @@ func (s *Span) Fit() {
 	s.drop(len(s.appendSpan(nil)) - MaxSpan)
 }
 
-// drop removes payload attributes, the last first, until the span is excess
-// bytes shorter, and counts them.
+// drop removes payload attributes, the last first and a tool's last of all,
+// until the span is excess bytes shorter, and counts them.
 func (s *Span) drop(excess int) {
 	const count = 40 // what the count itself takes
-	keep := len(s.Attrs)
-	for excess += count; keep > 0 && excess > 0; keep-- {
-		if a := s.Attrs[keep-1 : keep]; a[0].From != "" {
-			excess -= len(appendAttrs(nil, a)) - 1
+	excess += count
+	gone := make([]bool, len(s.Attrs))
+	var buf []byte
+	for _, tool := range [...]bool{false, true} {
+		for i := len(s.Attrs) - 1; i >= 0 && excess > 0; i-- {
+			if a := &s.Attrs[i]; a.From == "" || event.IsTool(a.From) != tool {
+				continue
+			}
+			buf = appendAttrs(buf[:0], s.Attrs[i:i+1])
+			excess -= len(buf) - 1
+			gone[i] = true
 			s.Dropped++
 		}
 	}
-	rest := s.Attrs[keep:]
-	s.Attrs = s.Attrs[:keep]
-	for _, a := range rest {
-		if a.From == "" {
-			s.Attrs = append(s.Attrs, a)
+	kept := s.Attrs[:0:0]
+	for i, a := range s.Attrs {
+		if !gone[i] {
+			kept = append(kept, a)
 		}
 	}
+	s.Attrs = kept
 }
 
 // level estimates the common length at which the span fits, from how much
@@ -94,10 +102,11 @@ func (s *Span) level() int {
 }
 
 func (s *Span) cutAll(limit int) {
+	renamed := false
 	for i := range s.Attrs {
 		a := &s.Attrs[i]
 		if len(a.Key) > limit {
-			a.Key = cutRunes(a.Key, limit)
+			a.Key, renamed = cutRunes(a.Key, limit), true
 		}
 		if len(a.Value.Text)-len(mark(a.orig)) <= limit {
 			continue
@@ -106,6 +115,9 @@ func (s *Span) cutAll(limit int) {
 			a.orig = len(a.Value.Text)
 		}
 		a.Value.Text = cutRunes(a.Value.Text, limit) + mark(a.orig)
+	}
+	if renamed {
+		s.distinct()
 	}
 }
 

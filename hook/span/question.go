@@ -115,11 +115,15 @@ func (s *Span) shrunk(tool bool, keep int) *Span {
 // attributes, the last of them go.
 func (s *Span) fitted(limit int) []byte {
 	for keep := limit / 2; keep >= floors[len(floors)-1]; keep /= 2 {
+		changed := false
 		for i := range s.Attrs {
 			a := &s.Attrs[i]
 			if a.From != "" && len(a.Value.Text) > keep {
-				a.Value = Value{String, headTail(a.Value.Text, keep)}
+				a.Value, changed = Value{String, headTail(a.Value.Text, keep)}, true
 			}
+		}
+		if !changed {
+			continue
 		}
 		if body := s.Append(nil); len(body) <= limit {
 			return body

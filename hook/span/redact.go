@@ -1,6 +1,8 @@
 package span
 
 import (
+	"strings"
+
 	"github.com/pinta-ai/pinta-agent/hook/event"
 	"github.com/pinta-ai/pinta-agent/hook/redact"
 )
@@ -24,24 +26,38 @@ func (s *Span) Redact(m *redact.Masker) {
 	s.rewrite(m, 0)
 }
 
+// cleanResource redacts what the resource says of a host that may have said anything.
+func (s *Span) cleanResource(m *redact.Masker, rules redact.Rules) {
+	for i := range s.Resource {
+		switch a := &s.Resource[i]; a.Key {
+		case "service.version", "process.owner", "host.name":
+			a.Value.Text = m.Clean(a.Value.Text, rules)
+		}
+	}
+}
+
 // Judged returns a copy of the span with secrets replaced as far as the guard
 // need not see them (hook.md 4.1): the form that leaves the machine by TCP.
 func (s *Span) Judged() *Span {
 	c := *s
 	c.Attrs = append([]Attr(nil), s.Attrs...)
+	c.Resource = append([]Attr(nil), s.Resource...)
 	c.rewrite(redact.NewMasker(nil), redact.Judged)
 	return &c
 }
 
 func (s *Span) rewrite(m *redact.Masker, rules redact.Rules) {
+	s.cleanResource(m, rules)
 	renamed := false
 	for i := range s.Attrs {
 		a := &s.Attrs[i]
 		if a.From == "" {
 			continue
 		}
-		if key := m.Clean(a.Key, rules); key != a.Key {
-			a.Key, renamed = key, true
+		// The payload's key by itself: the prefix would hide where it begins.
+		key := strings.TrimPrefix(a.Key, prefix)
+		if clean := m.Clean(key, rules); clean != key {
+			a.Key, renamed = prefix+clean, true
 		}
 		a.rewrite(m, rules)
 	}

@@ -182,6 +182,43 @@ func TestMasksEverywhere(t *testing.T) {
 	attrs(t, s)
 }
 
+// TestResourceIsClean: the version comes from the payload, too.
+func TestResourceIsClean(t *testing.T) {
+	const key = "AKIAIOSFODNN7EXAMPLE"
+	s := build(t, `{"hook_event_name":"Stop"}`)
+	s.Resource = nil
+	(&Host{Version: key + " hunter2", Owner: "hunter2", Name: key, Arch: "amd64", SDK: "1.2.3"}).Describe(s)
+	before := string(s.Append(nil))
+	if body := string(s.Judged().Append(nil)); strings.Contains(body, key) || string(s.Append(nil)) != before {
+		t.Errorf("judged %s", body)
+	}
+	s.Redact(redact.NewMasker([]redact.Redaction{{Value: "hunter2", Category: "pw"}}))
+	if body := string(s.Append(nil)); strings.Contains(body, key) || strings.Contains(body, "hunter2") {
+		t.Errorf("sent %s", body)
+	}
+}
+
+// TestKeysAreRedactedAsValues: behind the prefix a key begins as a text does.
+func TestKeysAreRedactedAsValues(t *testing.T) {
+	s := build(t, `{"hook_event_name":"Stop","API_KEY=hunter2":1,"{\"a\":\"\\u0041KIAIOSFODNN7EXAMPLE\"}":2}`)
+	s.Redact(redact.NewMasker(nil))
+	got := attrs(t, s)
+	for _, want := range []string{"copilot.API_KEY=[REDACTED:env_var_secret]", `copilot.{"a":"[REDACTED:aws_access_key]"}`} {
+		if _, ok := got[want]; !ok {
+			t.Errorf("no %s in %v", want, got)
+		}
+	}
+}
+
+func TestCutKeysStayApart(t *testing.T) {
+	long := strings.Repeat("k", MaxString)
+	s := build(t, `{"hook_event_name":"Stop","`+long+`a":1,"`+long+`b":2,"`+long+`c":3}`)
+	s.Fit()
+	if got := attrs(t, s); len(got) != 6 {
+		t.Errorf("%d attributes", len(got))
+	}
+}
+
 func TestRedactedKeysStayApart(t *testing.T) {
 	s := build(t, `{"hook_event_name":"Stop","AKIAIOSFODNN7EXAMPLE":1,"AKIAIOSFODNN7EXAMPLF":2}`)
 	s.Redact(redact.NewMasker(nil))
@@ -255,15 +292,16 @@ func TestQuestion(t *testing.T) {
 		payload string
 		keeps   []string
 	}{
-		"small":              {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":{"command":"ls"}}`, []string{`{\"command\":\"ls\"}`}},
-		"long input":         {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":{"content":"HEAD` + pad + `TAIL","path":"p"}}`, []string{"HEAD", "TAIL", `\"path\":\"p\"`}},
-		"string arguments":   {`{"hook_event_name":"PreToolUse","toolName":"x","toolArgs":"{\"content\":\"HEAD` + pad + `TAIL\",\"path\":\"p\"}"}`, []string{"HEAD", "TAIL", `\"path\":\"p\"`}},
-		"prompt and input":   {`{"hook_event_name":"PreToolUse","tool_name":"x","other":"` + pad + `","tool_input":{"command":"COMMAND"}}`, []string{"COMMAND"}},
-		"many long strings":  {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":["` + strings.Repeat(strings.Repeat("y", 90_000)+`","`, 60) + `END"]}`, []string{"END"}},
-		"many short strings": {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":["` + strings.Repeat(`abcdefgh","`, 600_000) + `END"]}`, []string{"END"}},
-		"numbers":            {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":[` + strings.Repeat(`123456789,`, 600_000) + `7]}`, nil},
-		"escapes":            {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":{"c":"` + strings.Repeat(`\u0001\"`, 700_000) + `END"}}`, []string{"END"}},
-		"wide":               {`{"hook_event_name":"PreToolUse","tool_name":"x"` + strings.Repeat(`,"k":"v"`, 10) + wide(200_000) + `}`, nil},
+		"small":               {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":{"command":"ls"}}`, []string{`{\"command\":\"ls\"}`}},
+		"long input":          {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":{"content":"HEAD` + pad + `TAIL","path":"p"}}`, []string{"HEAD", "TAIL", `\"path\":\"p\"`}},
+		"string arguments":    {`{"hook_event_name":"PreToolUse","toolName":"x","toolArgs":"{\"content\":\"HEAD` + pad + `TAIL\",\"path\":\"p\"}"}`, []string{"HEAD", "TAIL", `\"path\":\"p\"`}},
+		"prompt and input":    {`{"hook_event_name":"PreToolUse","tool_name":"x","other":"` + pad + `","tool_input":{"command":"COMMAND"}}`, []string{"COMMAND"}},
+		"many long strings":   {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":["` + strings.Repeat(strings.Repeat("y", 90_000)+`","`, 60) + `END"]}`, []string{"END"}},
+		"many short strings":  {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":["` + strings.Repeat(`abcdefgh","`, 600_000) + `END"]}`, []string{"END"}},
+		"numbers":             {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":[` + strings.Repeat(`123456789,`, 600_000) + `7]}`, nil},
+		"escapes":             {`{"hook_event_name":"PreToolUse","tool_name":"x","tool_input":{"c":"` + strings.Repeat(`\u0001\"`, 700_000) + `END"}}`, []string{"END"}},
+		"wide, then the tool": {`{"hook_event_name":"PreToolUse"` + wide(200_000) + `,"tool_name":"x","tool_input":{"command":"COMMAND"}}`, []string{"COMMAND", `copilot.tool_name`}},
+		"wide":                {`{"hook_event_name":"PreToolUse","tool_name":"x"` + strings.Repeat(`,"k":"v"`, 10) + wide(200_000) + `}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := build(t, c.payload)
@@ -340,6 +378,7 @@ func TestHostVersion(t *testing.T) {
 		{`{}`, map[string]string{"COPILOT_CLI_BINARY_VERSION": "0.0.0", "COPILOT_CLI_VERSION": "2"}, "2"},
 		{`{}`, map[string]string{"COPILOT_CLI_RESOLVED_DIST_DIR": "/home/u/.cache/copilot/pkg/linux-x64/1.0.102"}, "1.0.102"},
 		{`{}`, map[string]string{"COPILOT_CLI_RESOLVED_DIST_DIR": `C:\Users\u\copilot\1.0.57\dist`}, "1.0.57"},
+		{`{}`, map[string]string{"COPILOT_CLI_RESOLVED_DIST_DIR": "/home/2.dev/pkg/1.0.102"}, "1.0.102"},
 		{`{}`, map[string]string{"COPILOT_CLI_RESOLVED_DIST_DIR": "/opt/copilot"}, ""},
 	} {
 		if got := HostVersion(parse(t, c.payload), func(k string) string { return c.env[k] }); got != c.want {
