@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pinta-ai/pinta-agent/internal/local"
 )
@@ -64,11 +65,18 @@ func Tunnel(conn io.ReadWriter, t Target, auth string) error {
 	return nil
 }
 
+// maxOverdue is how much of an answer is still taken after the deadline: what
+// had arrived before this process got a processor again. A connection that
+// only waits by the deadline would serve an endless stream for ever.
+const maxOverdue = 1 << 20
+
 // reader reads one answer from a connection.
 type reader struct {
-	src io.Reader
-	buf []byte // read and not yet consumed
-	err error  // what ended src
+	src      io.Reader
+	deadline time.Time // zero: src ends by itself
+	overdue  int       // bytes that came after it
+	buf      []byte    // read and not yet consumed
+	err      error     // what ended src
 }
 
 // fill reads once more; false at the end.
@@ -81,7 +89,11 @@ func (r *reader) fill() bool {
 	}
 	n, err := r.src.Read(r.buf[len(r.buf):cap(r.buf)])
 	r.buf = r.buf[:len(r.buf)+n]
-	r.err = err
+	if r.err = err; err == nil && !r.deadline.IsZero() && !time.Now().Before(r.deadline) {
+		if r.overdue += n; r.overdue > maxOverdue {
+			r.err = local.ErrTimeout
+		}
+	}
 	return n > 0 || err == nil
 }
 

@@ -81,7 +81,7 @@ func do(req Request, env Env, deadline time.Time) (a Answer, err error) {
 	if werr != nil && isTimeout(werr) {
 		return a, werr
 	}
-	r := reader{src: conn}
+	r := reader{src: conn, deadline: deadline}
 	h, err := r.head()
 	if err != nil {
 		if werr != nil && werr != local.ErrAnswered {

@@ -206,11 +206,20 @@ func TestDeadline(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}")
 			time.Sleep(3 * time.Second)
 		},
+		"no end": func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			extended := strings.Repeat("1;"+strings.Repeat("a", 60_000)+"\r\nx\r\n", 20)
+			for start := time.Now(); time.Since(start) < 5*time.Second; {
+				if _, err := io.WriteString(c, extended); err != nil {
+					return
+				}
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			_, err := Do(Request{URL: raw(t, f), Body: []byte("x"), Limit: 100}, noEnv, start.Add(200*time.Millisecond))
+			_, err := Do(Request{URL: raw(t, f), Body: []byte("x"), Limit: 16 << 20}, noEnv, start.Add(200*time.Millisecond))
 			if took := time.Since(start); !errors.Is(err, ErrTimeout) || took > 2*time.Second || took < 150*time.Millisecond {
 				t.Errorf("%v after %v", err, took)
 			}
