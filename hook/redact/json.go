@@ -2,6 +2,7 @@ package redact
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
@@ -9,6 +10,10 @@ import (
 
 // maxLevels is how deep JSON within JSON strings is followed; each level doubles the backslashes of the one below it.
 const maxLevels = 16
+
+// maxDepth is how deep text may nest to be walked as JSON. Deeper than any usual reader follows it is text: a walk would
+// hold 60 bytes for each level of a payload that is nothing but brackets.
+const maxDepth = 10_000
 
 // worker finds what to replace.
 type worker interface {
@@ -35,7 +40,7 @@ func edits(s string, w worker, level int) []edit {
 
 func valueEdits(key, s string, w worker, level int) []edit {
 	if level < maxLevels && looksJSON(s) {
-		if data := []byte(s); isJSON(data) {
+		if data := []byte(s); shallow(s, data) && isJSON(data) {
 			j := walker{src: s, data: data, w: w, level: level}
 			j.walk()
 			return j.edits()
@@ -53,6 +58,11 @@ func looksJSON(s string) bool {
 		}
 	}
 	return false
+}
+
+// shallow reports whether text nests at most maxDepth levels; the usual one has not even as many brackets.
+func shallow(s string, data []byte) bool {
+	return strings.Count(s, "{")+strings.Count(s, "[") <= maxDepth || rawjson.Depth(data, maxDepth)
 }
 
 // isJSON reports whether data is one object, array or string, or several objects and arrays, as in JSON lines.

@@ -3,6 +3,7 @@ package redact
 import (
 	"encoding/json"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -315,5 +316,22 @@ func TestFieldReports(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDeepTextIsText: what nests deeper than readers follow is redacted as it stands, in little memory.
+func TestDeepTextIsText(t *testing.T) {
+	for _, unit := range []string{"[", `{"a":`} {
+		deep := strings.Repeat(unit, 200_000) + `"` + akia + `"` + strings.Repeat(string(unit[0]+2), 200_000)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		out := Text(deep)
+		runtime.ReadMemStats(&after)
+		if strings.Contains(out, akia) || len(out) != len(deep)-len(akia)+len(awsAccessKey.marker()) {
+			t.Errorf("%s: not redacted", unit)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > uint64(8*len(deep)) {
+			t.Errorf("%s: %d bytes for %d", unit, used, len(deep))
+		}
 	}
 }
