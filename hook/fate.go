@@ -15,10 +15,11 @@ type fate struct {
 // end is deferred by whoever owns the run: it swallows a panic, prints a
 // denial that is still owed, and ends the process with 0.
 func (f *fate) end() {
-	if v := recover(); v != nil {
+	v := recover()
+	attempt(f.settle)
+	if v != nil {
 		attempt(func() { f.p.note("internal fault: the run ends early") })
 	}
-	attempt(f.settle)
 	f.p.Exit()
 }
 
@@ -86,7 +87,9 @@ func (r *run) watch() {
 		defer func() { _ = recover() }()
 		rest := watchdog - time.Since(r.start)
 		if rest <= 0 {
-			r.end()
+			defer r.end()
+			attempt(r.settle)
+			r.p.note("time is up: the run ends early")
 			return
 		}
 		if at := r.disk.at.Load(); at > 0 && !starved() && r.disk.ticks.Add(1) >= maxTicks && r.disk.at.CompareAndSwap(at, taken) {

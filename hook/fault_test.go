@@ -125,6 +125,10 @@ func TestFaultsNeverHideTheDenial(t *testing.T) {
 			r.Stderr = func([]byte) { panic("x") }
 			env["COPILOT_PLUGIN_DATA"] = "/dev/null/x"
 		},
+		"stderr hangs": func(_ *testing.T, r *rigged, env map[string]string) {
+			r.Stderr = func([]byte) { select {} }
+			env["COPILOT_PLUGIN_DATA"] = "/dev/null/x"
+		},
 		"policy panics": func(_ *testing.T, r *rigged, env map[string]string) {
 			env["PINTA_COPILOT_SOURCE"], env["COPILOT_CLI_BINARY_VERSION"] = "user", "1.0.102"
 			r.Policy = func() ([]byte, error) { panic("x") }

@@ -3,6 +3,7 @@ package hook
 import (
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/hook/event"
@@ -22,6 +23,8 @@ type Process struct {
 	// Policy returns the machine's hook file, proven to be the administrator's.
 	Policy func() ([]byte, error)
 	Exit   func() // ends the process with status 0
+
+	mute atomic.Bool // stderr takes nothing any more
 }
 
 // System is the real process.
@@ -42,12 +45,17 @@ func System() *Process {
 const (
 	notePrefix = "pinta-copilot: "
 	maxNote    = 300
+	// noteWait is how long a host that doesn't read stderr is waited for, once:
+	// no note may hold up the guard question or a denial.
+	noteWait = 500 * time.Millisecond
 )
 
 // note writes one short line to stderr. Callers never pass payload text,
 // detected values or tokens.
 func (p *Process) note(text string) {
-	defer func() { _ = recover() }() // a host without stderr is no fault
+	if p.mute.Load() {
+		return
+	}
 	line := make([]byte, 0, len(notePrefix)+len(text)+1)
 	line = append(line, notePrefix...)
 	for _, r := range text {
@@ -59,7 +67,17 @@ func (p *Process) note(text string) {
 		}
 		line = append(line, string(r)...)
 	}
-	p.Stderr(append(line, '\n'))
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		defer func() { _ = recover() }() // a host without stderr is no fault
+		p.Stderr(append(line, '\n'))
+	}()
+	select {
+	case <-said:
+	case <-time.After(noteWait):
+		p.mute.Store(true)
+	}
 }
 
 // failed notes what failed and why.

@@ -73,10 +73,16 @@ func (r *run) all() {
 	var rtt time.Duration
 	masker := redact.NewMasker(nil)
 	if guard != "" && e.Guarded() {
-		v, rtt = r.ask(guard, s)
+		v, rtt, err = r.ask(guard, s)
+		if v.Decision == verdict.Deny {
+			r.owe(verdict.Plain(verdict.FormOf(e, r.surface)))
+		}
 		masker = redact.NewMasker(v.Redactions)
 		if v.Decision == verdict.Deny {
 			r.deny(e, v, masker)
+		}
+		if err != nil {
+			r.p.failed("guard", err)
 		}
 	}
 	if collector == "" {
@@ -155,24 +161,21 @@ func (r *run) sayHost(s *span.Span, e *event.Event) {
 
 // ask puts the guard question. A socket or pipe leads to the agent on this
 // machine, which keeps nothing: it sees the event as it is.
-func (r *run) ask(endpoint string, s *span.Span) (*verdict.Verdict, time.Duration) {
-	judged := s
-	if !post.Local(endpoint) {
-		judged = s.Judged()
-	}
+// The verdict is never nil; err says why the call passes unjudged.
+func (r *run) ask(endpoint string, s *span.Span) (v *verdict.Verdict, rtt time.Duration, err error) {
 	sent := time.Now()
-	var v *verdict.Verdict
-	var err error
 	asked := attempt(func() {
+		judged := s
+		if !post.Local(endpoint) {
+			judged = s.Judged()
+		}
+		sent = time.Now()
 		v, err = verdict.Ask(r.question(endpoint, judged))
 	})
 	if !asked {
 		v, err = verdict.Unjudged()
 	}
-	if err != nil {
-		r.p.failed("guard", err)
-	}
-	return v, time.Since(sent)
+	return v, time.Since(sent), err
 }
 
 func (r *run) question(endpoint string, judged *span.Span) verdict.Question {
@@ -186,13 +189,11 @@ func (r *run) question(endpoint string, judged *span.Span) verdict.Question {
 	}
 }
 
-// deny prints the denial. The plainest form is owed from the first moment, the
-// fuller ones replace it as they come about.
+// deny prints the denial. The plainest form has been owed from the first
+// moment, the fuller ones replace it as they come about.
 func (r *run) deny(e *event.Event, v *verdict.Verdict, m *redact.Masker) {
-	form := verdict.FormOf(e, r.surface)
-	r.owe(verdict.Plain(form))
 	attempt(func() {
-		d := verdict.Word(form, v, m.Text)
+		d := verdict.Word(verdict.FormOf(e, r.surface), v, m.Text)
 		r.owe(d.Withhold())
 		if !v.Mask || !d.Masks() {
 			return
