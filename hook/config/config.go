@@ -6,6 +6,7 @@ package config
 
 import (
 	"bytes"
+	"math"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -144,7 +145,7 @@ func (e *Env) TelemetryBudget() time.Duration {
 // duration reads milliseconds, finite and positive; else it is def.
 func (e *Env) duration(key string, def, most time.Duration) time.Duration {
 	ms, err := strconv.ParseFloat(e.Get(key), 64)
-	if err != nil || !(ms > 0) || ms > 1e300 {
+	if err != nil || !(ms > 0) || math.IsInf(ms, 1) {
 		return def
 	}
 	if ms >= float64(most/time.Millisecond) {
