@@ -75,6 +75,11 @@ func TestSpeed(t *testing.T) {
 	for i := 0; out.Len() < 1<<20; i++ {
 		fmt.Fprintf(&out, "2026-01-02T03:04:%02d INFO handler.go:%d request id=%08x user=u%d status=200 key=%d\n", i%60, i%900, r.Uint32(), i%50, i)
 	}
+	var near strings.Builder // each a candidate that a detector has to look at
+	for i := 0; near.Len() < 1<<20; i++ {
+		fmt.Fprintf(&near, "api_key = \"example%d%08x\"\n", i, r.Uint32())
+	}
+	document := "cat > main.go <<'EOF'\n" + strings.Repeat("func main() { fmt.Println(\"it's $x\") } // `comment`\n", 64<<10/54) + "EOF\n"
 	for _, c := range []struct {
 		name     string
 		question []byte
@@ -83,6 +88,8 @@ func TestSpeed(t *testing.T) {
 	}{
 		{"200 rules, 4 KiB command", body(t, "Bash", map[string]any{"command": longCommand(4 << 10)}, nil), 2000, time.Millisecond},
 		{"200 rules, 64 KiB command", body(t, "Bash", map[string]any{"command": longCommand(64 << 10)}, nil), 300, 5 * time.Millisecond},
+		{"200 rules, 64 KiB here-document", body(t, "Bash", map[string]any{"command": document}, nil), 300, 5 * time.Millisecond},
+		{"all detectors, 1 MiB of near-secrets", body(t, "Bash", map[string]any{"command": "make"}, near.String()), 10, 400 * time.Millisecond}, // 80 % of a managed budget
 		{"200 rules, all detectors, 1 MiB output", body(t, "Bash", map[string]any{"command": "make"}, out.String()), 30, 60 * time.Millisecond},
 		{"200 rules, short command", body(t, "Bash", map[string]any{"command": "go test ./..."}, nil), 3000, time.Millisecond},
 	} {

@@ -27,7 +27,9 @@
 // All literals of all rules form one Aho–Corasick automaton (guard/literal). A
 // question costs one pass of it over everything that a condition can read: the
 // input's strings, the output, the parsed words of the commands, the paths and
-// the names; then only rules whose needs are met are evaluated, deny first.
+// the names; then only rules whose needs are met are evaluated, deny first. The
+// paths are worked out, and passed over, only if a rule on paths could match by
+// the names that paths are made of.
 // Case is ignored there, so a filter may let too much through, never too
 // little. A rule that needs nothing is evaluated always, and for more than
 // 64 KiB only if it says slow: true.

@@ -108,7 +108,7 @@ func TestScanTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var took []time.Duration
 			n := 0
-			for range 4 {
+			for range 3 {
 				start := time.Now()
 				found, _ := s.Scan(context.Background(), text, sel)
 				took = append(took, time.Since(start))
@@ -118,13 +118,10 @@ func TestScanTime(t *testing.T) {
 			if best := slices.Min(took); best > 5*time.Second {
 				t.Errorf("a MiB took %v", best)
 			}
-			half := time.Duration(1 << 62)
-			for range 2 {
-				start := time.Now()
-				_, _ = s.Scan(context.Background(), text[:len(text)/2], sel)
-				half = min(half, time.Since(start))
-			}
-			if best := slices.Min(took); best > 20*half+time.Second {
+			start := time.Now()
+			_, _ = s.Scan(context.Background(), text[:len(text)/2], sel)
+			half := time.Since(start)
+			if best := slices.Min(took); best > 10*half+time.Second {
 				t.Errorf("a MiB took %v, its half %v", best, half)
 			}
 		})

@@ -5,8 +5,10 @@
 // One Aho–Corasick pass over the text gives the offsets of literals that were
 // derived from the expressions themselves. From these offsets a small lazy
 // automaton says where the expression could match; only there the expression
-// itself, compiled on first use, runs on a window. Entropy, allowlists and stop
-// words decide as the rules say. A text without any literal costs the one pass.
+// itself, compiled on first use, runs on a window, and of most rules not even it
+// but its part after the literal (prefixed.go). Entropy, allowlists and stop
+// words decide as the rules say. A text without any literal costs the one pass;
+// one that is made of near-secrets costs some microseconds for each.
 package detect
 
 import (
