@@ -135,21 +135,29 @@ func (r radar) look(ctx context.Context, t tools, version string, compareOnly bo
 	}
 	base, known := baseline(results, version)
 	fmt.Fprintf(r.out, "   %s\n", comparedWith(base, version, known))
-	result := base
-	result.Version = version
+	result := Result{Version: version}
+	if known {
+		result = base // of the parts that are not looked at
+	}
+	against := result
 	if r.parts["scenarios"] {
+		fmt.Fprintln(r.out, "   playing the scenarios, which takes minutes")
 		if result.Scenarios, result.Failed, err = s.scenarios(ctx); err != nil {
 			return false, err
 		}
+		against.Scenarios = base.Scenarios
 	}
 	if r.parts["host"] {
+		fmt.Fprintln(r.out, "   trying exit codes, time limits and outputs of a hook")
 		if result.Host, err = s.probe(ctx); err != nil {
 			return false, err
 		}
+		against.Host = base.Host
 	}
-	differences := compare(base, result)
+	differences := compare(against, result)
 	var payloads map[string][]byte
 	if r.parts["payloads"] {
+		fmt.Fprintln(r.out, "   capturing the payloads of every event")
 		if payloads, err = s.capture(ctx); err != nil {
 			return false, err
 		}
@@ -169,7 +177,11 @@ func (r radar) look(ctx context.Context, t tools, version string, compareOnly bo
 	if err := r.savePayloads(version, payloads); err != nil {
 		return false, err
 	}
-	return len(differences) > 0, r.save(result)
+	if err := r.save(result); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(r.out, "   recorded in %s\n", r.resultDir())
+	return len(differences) > 0, nil
 }
 
 func comparedWith(base Result, version string, known bool) string {

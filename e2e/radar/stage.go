@@ -52,6 +52,7 @@ func (r radar) install(ctx context.Context, version string) (string, error) {
 	if path, err := copilot.Find(dir); err == nil {
 		return path, nil
 	}
+	fmt.Fprintln(r.out, "   installing it by npm in", dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}

@@ -41,9 +41,10 @@ func TestNeverSeenVersion(t *testing.T) {
 		}
 		return path
 	}
-	script(filepath.Join(r.work, "cli", unseen, "node_modules", ".bin", "copilot"), "echo unknown option >&2; exit 3\n")
+	for _, v := range []string{unseen, "9.9.8"} {
+		script(filepath.Join(r.work, "cli", v, "node_modules", ".bin", "copilot"), "echo unknown option >&2; exit 3\n")
+	}
 	scenarios := script(filepath.Join(r.work, "scenarios"), `echo '--- FAIL: TestVerdicts (1.00s)'
-mkdir -p "$(dirname "$PINTA_E2E_RESULTS")" "$PWD"
 echo '{"allow":"runs","deny.shell":"not enforced","novel.scenario":"runs"}' >"$PINTA_E2E_RESULTS"
 exit 1
 `)
@@ -51,6 +52,24 @@ exit 1
 		t.Fatal(err)
 	}
 	with := tools{self: "/bin/true", tests: scenarios}
+
+	// What wasn't looked at is not taken over from another version.
+	part := r
+	part.parts = map[string]bool{"payloads": true}
+	if _, err := part.look(t.Context(), with, "9.9.8", false); err != nil {
+		t.Fatal(err)
+	}
+	results, err := r.results()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := results[len(results)-1]; last.Version != "9.9.8" || last.Scenarios != nil || last.Host != nil {
+		t.Errorf("recorded without a look: %+v", last)
+	}
+	if err := os.Remove(filepath.Join(r.resultDir(), "9.9.8.json")); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
 	file := filepath.Join(r.resultDir(), unseen+".json")
 
 	differs, err := r.look(t.Context(), with, unseen, true)
