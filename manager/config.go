@@ -26,12 +26,12 @@ func (s deviceSurface) GetDeviceConfig(w http.ResponseWriter, r *http.Request, c
 		busy(30 * time.Second).Write(w)
 		return
 	}
-	id, group, etag := c.id, c.group, strings.Clone(params.IfNoneMatch) // nothing else of the request is kept
+	id, group, boot, etag := c.id, c.group, c.boot, strings.Clone(params.IfNoneMatch) // nothing else of the request is kept
 	add := func(w *waiter) (remove func()) {
 		w.group = group
 		return s.hub.add(id, etag, w)
 	}
-	s.hold(w, r, apart(time.Duration(params.Wait)*time.Second), add, func(w http.ResponseWriter) { s.afterWait(w, id, etag) })
+	s.hold(w, r, apart(time.Duration(params.Wait)*time.Second), add, func(w http.ResponseWriter) { s.afterWait(w, id, boot, etag) })
 }
 
 // apart shortens a long wait by up to a fifth: what a publication has brought into step comes out of it again, or the whole
@@ -43,8 +43,8 @@ func apart(d time.Duration) time.Duration {
 	return d - rand.N(d/5)
 }
 
-// afterWait looks the group up again: a device may have been moved or retired meanwhile.
-func (s deviceSurface) afterWait(w http.ResponseWriter, id, etag string) {
+// afterWait looks the device up again: it may have been moved or retired meanwhile, or found to be a clone.
+func (s deviceSurface) afterWait(w http.ResponseWriter, id, boot, etag string) {
 	if s.hub.released() {
 		s.ending().Write(w)
 		return
@@ -56,6 +56,10 @@ func (s deviceSurface) afterWait(w http.ResponseWriter, id, etag string) {
 	}
 	if d.State == api.DeviceStateRetired {
 		s.fail(w, nil, s.retired(d))
+		return
+	}
+	if d.twin(boot) {
+		api.NewProblem(api.ProblemCodeClone, "").Write(w)
 		return
 	}
 	s.giveConfig(w, id, d.Group, d.MovedAt, etag)

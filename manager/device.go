@@ -21,6 +21,7 @@ type deviceSurface struct{ *Manager }
 // deviceCaller is a device whose JWT was good for this very request, for the first time.
 type deviceCaller struct {
 	id, group string
+	boot      string    // that it calls from
 	movedAt   time.Time // to group; zero: it was enrolled there
 	reenroll  bool      // it should enrol again: a clone was seen
 	orders    bool      // there are actions that it hasn't acknowledged
@@ -60,7 +61,7 @@ func (s deviceSurface) identify(r *http.Request) (*api.Call, deviceCaller, error
 	if err != nil {
 		return nil, deviceCaller{}, err
 	}
-	return call, deviceCaller{id: d.DeviceID, group: d.Group, movedAt: d.MovedAt, reenroll: d.State == api.DeviceStateQuarantined, orders: d.ordered()}, nil
+	return call, deviceCaller{id: d.DeviceID, group: d.Group, boot: call.Claims.Boot, movedAt: d.MovedAt, reenroll: d.State == api.DeviceStateQuarantined, orders: d.ordered()}, nil
 }
 
 // ordered tells whether any action waits to be acknowledged.
@@ -163,11 +164,16 @@ func (s deviceSurface) settle(r *http.Request, d *deviceRecord, call *api.Call) 
 			return d, err
 		}
 	}
-	// The older boot goes on, asked to enrol again; every newer one waits outside.
-	if d.State == api.DeviceStateQuarantined && boot != d.Boots[0].ID {
+	if d.twin(boot) {
 		return d, api.NewProblem(api.ProblemCodeClone, "")
 	}
 	return d, nil
+}
+
+// twin tells whether a boot is the newer one of a clone. The older goes on, asked to enrol again; every newer one waits
+// outside.
+func (d *deviceRecord) twin(boot string) bool {
+	return d.State == api.DeviceStateQuarantined && boot != d.Boots[0].ID
 }
 
 // retired answers a retired device with what it needs to believe it. It may have been away while signing keys came and went,
@@ -192,7 +198,7 @@ func (d *deviceRecord) offers(kid string) bool {
 // progress writes what a call changes.
 func (s deviceSurface) progress(r *http.Request, id string, call *api.Call) (*deviceRecord, error) {
 	var d deviceRecord
-	now := s.opt.Now().UTC()
+	cloned, now := false, s.opt.Now().UTC()
 	err := s.update(r.Context(), func(tx store.Tx) (err error) {
 		if d, err = devices.Get(tx, id); err != nil {
 			return err
@@ -203,13 +209,16 @@ func (s deviceSurface) progress(r *http.Request, id string, call *api.Call) (*de
 				return err
 			}
 		}
-		if cloned := d.booted(call.Claims.Boot, now, s.opt.CloneGrace); cloned {
+		if cloned = d.booted(call.Claims.Boot, now, s.opt.CloneGrace); cloned {
 			if err := s.audit(tx, "manager", "device.clone", id, "two boots use one key"); err != nil {
 				return err
 			}
 		}
 		return devices.Put(tx, id, d)
 	})
+	if err == nil && cloned {
+		s.hub.poke(id) // the twin may be waiting there
+	}
 	return &d, err
 }
 

@@ -78,10 +78,21 @@ func TestClone(t *testing.T) {
 	b.must(err) // a reboot
 	_, err = d.report()
 	b.must(err) // was on its way
+	_, res, err := other.poll("", 0)
+	b.must(err)
+	held := make(chan error, 1)
+	go func() {
+		_, _, err := other.poll(res.Header.Get("ETag"), 50)
+		held <- err
+	}()
+	for b.m.hub.held.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
 	b.later(time.Minute)
 	r, err := d.report() // the older one is alive
 	b.must(err)
 	equal(t, r.Reenroll, api.ReportReplyReenrollClone)
+	b.code(<-held, api.ProblemCodeClone) // the newer one is told at once
 	_, err = other.report()
 	b.code(err, api.ProblemCodeClone)
 	third := *d

@@ -66,6 +66,15 @@ func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
 // String is unpadded base64url, the form of a key id.
 func (f Fingerprint) String() string { return base64.RawURLEncoding.EncodeToString(f[:]) }
 
+// MarshalText makes it String's form in JSON, too.
+func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (f *Fingerprint) UnmarshalText(text []byte) (err error) {
+	*f, err = ParseFingerprint(string(text))
+	return err
+}
+
 // ParseFingerprint reads what String wrote.
 func ParseFingerprint(s string) (f Fingerprint, err error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)

@@ -136,6 +136,23 @@ func TestEveryTypoIsTold(t *testing.T) {
 	}
 }
 
+func TestFingerprintInJSON(t *testing.T) {
+	f := Fingerprint{1, 2, 0xff}
+	text, err := json.Marshal(f)
+	if err != nil || string(text) != `"`+f.String()+`"` {
+		t.Fatalf("%s %v", text, err)
+	}
+	var back Fingerprint
+	if err := json.Unmarshal(text, &back); err != nil || back != f {
+		t.Errorf("%s %v", back, err)
+	}
+	for _, bad := range []string{`""`, `"AQL_"`, `[1,2,3]`} {
+		if json.Unmarshal([]byte(bad), &back) == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}
+
 // What is wrong under a right checksum comes from another program, not a typo.
 func TestForeignBodies(t *testing.T) {
 	good := sample(t)
