@@ -72,7 +72,7 @@ func (c *cursor) items(open byte, do func(key string)) {
 // copies what lies between escapes at once: a guard question is a megabyte of
 // strings within a string.
 func appendUnquoted(dst, raw []byte) ([]byte, bool) {
-	if len(raw) < 2 || raw[0] != '"' || !utf8.Valid(raw) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' || !utf8.Valid(raw) {
 		s, ok := rawjson.Unquote(raw)
 		return append(dst, s...), ok
 	}
