@@ -34,7 +34,8 @@ func (a *app) diagnosticsCommand() *cobra.Command {
 }
 
 // writeDiagnostics writes the bundle. It is an allow-list: each part is a value
-// of ours whose secrets are typed to print as a mask; no file is copied.
+// of ours whose secrets are typed to print as a mask; no file is copied. Of the
+// log the records' listed attributes are taken.
 func (a *app) writeDiagnostics(ctx context.Context, path string) error {
 	type part struct {
 		name string
@@ -49,6 +50,7 @@ func (a *app) writeDiagnostics(ctx context.Context, path string) error {
 		}},
 		{"status.json", func() (any, error) { return a.status(ctx) }},
 		{"doctor.json", func() (any, error) { return a.diagnose(ctx) }},
+		{"log.json", func() (any, error) { return a.recentLogs(ctx) }},
 	}
 	var bundle bytes.Buffer
 	z := zip.NewWriter(&bundle)

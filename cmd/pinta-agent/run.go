@@ -39,9 +39,10 @@ func (a *app) runCommand() *cobra.Command {
 func (a *app) serve(ctx context.Context, ready func()) error {
 	level := &slog.LevelVar{}
 	level.Set(a.level())
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	recent := &recentLog{to: a.stderr}
+	log := slog.New(slog.NewTextHandler(recent, &slog.HandlerOptions{Level: level}))
 	return daemon.Run(ctx, daemon.Options{Layout: a.layout, Settings: a.settings, EnvToken: a.envToken, Log: log, Level: level,
-		Stderr: a.stderr, Diagnostics: a.writeDiagnostics, Ready: ready})
+		Stderr: recent, Recent: recent.Lines, Diagnostics: a.writeDiagnostics, Ready: ready})
 }
 
 // endpointCommand is the guard and relay process that the service starts.

@@ -42,6 +42,7 @@ func (d *Daemon) listenControl() (net.Listener, error) {
 func (d *Daemon) serveControl(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { reply(w, d.Status()) })
+	mux.HandleFunc("GET /logs", func(w http.ResponseWriter, _ *http.Request) { reply(w, d.o.Recent()) })
 	mux.HandleFunc("POST /sync", func(w http.ResponseWriter, r *http.Request) {
 		if err := d.device.SyncOnce(r.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)

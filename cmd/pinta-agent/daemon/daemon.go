@@ -39,6 +39,8 @@ type Options struct {
 	Stderr io.Writer
 	// Diagnostics writes a diagnostics bundle to a file.
 	Diagnostics func(ctx context.Context, path string) error
+	// Recent are the last lines of the log, for diagnostics.
+	Recent func() []string
 	// Ready is called once hooks are answered.
 	Ready func()
 }
