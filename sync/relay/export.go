@@ -307,7 +307,17 @@ func (e *Exporter) post(ctx context.Context, b *spool.Batch) (status int, answer
 	if res.StatusCode >= 300 {
 		answer = partial{Message: printable(raw)}
 	}
-	return res.StatusCode, answer, nil
+	return statusOf(res.StatusCode, raw), answer, nil
+}
+
+// statusOf is what a final answer means. The OpenTelemetry Collector says 400
+// to a body over its limit, in the words of Go's http.MaxBytesReader; taken at
+// its number, a whole batch would be dropped that only is to be split.
+func statusOf(status int, body []byte) int {
+	if status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("request body too large")) {
+		return http.StatusRequestEntityTooLarge
+	}
+	return status
 }
 
 // address makes a request one to d. It is called for each attempt, as a

@@ -152,6 +152,14 @@ func TestReceiversFaults(t *testing.T) {
 			}
 			return 0
 		}, time.Minute, spans, "", ExportOK},
+		{"a Collector's 400 for its limit splits", func(w http.ResponseWriter, _ *http.Request, _ int, s []string) int {
+			if len(s) > 7 {
+				w.WriteHeader(400)
+				_, _ = w.Write([]byte("\x08\x03\x12\x1ahttp: request body too large"))
+				return 400
+			}
+			return 0
+		}, time.Minute, spans, "", ExportOK},
 		{"413 for one span drops it alone", func(_ http.ResponseWriter, _ *http.Request, _ int, s []string) int {
 			for _, id := range s {
 				if id == fmt.Sprintf("%016x", 18) {
