@@ -115,6 +115,7 @@ func (k *apiKeyRecord) good(now time.Time) bool {
 func (m *Manager) FoundAdmin(ctx context.Context) (string, error) {
 	path := filepath.Join(m.opt.Dir, adminFile)
 	f, err := ReadAdminKeyFile(path)
+	onDisk := f
 	if err == nil {
 		_, err = m.findAPIKey(ctx, f.Key)
 		if api.CodeOf(err) == api.ProblemCodeUnauthenticated {
@@ -139,11 +140,21 @@ func (m *Manager) FoundAdmin(ctx context.Context) (string, error) {
 		return "", err
 	}
 	f.Server, f.Pin = m.opt.URL, hex.EncodeToString(m.opt.Pin)
-	text, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return "", err
+	if f == onDisk {
+		return path, nil // a full disk is no reason not to serve
 	}
-	return path, safefile.WriteFile(path, append(text, '\n'), safefile.Private)
+	return path, f.write(path)
+}
+
+func (f AdminKeyFile) write(path string) error {
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err == nil {
+		err = safefile.WriteFile(path, append(text, '\n'), safefile.Private)
+	}
+	if err != nil {
+		return fmt.Errorf("admin key file: %w", err)
+	}
+	return nil
 }
 
 // revokeLost revokes the keys that lost admin key files held.

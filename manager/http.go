@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/internal/api"
@@ -158,6 +159,9 @@ func (m *Manager) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p = api.NewProblem(api.ProblemCodeConflict, err.Error())
 	case errors.Is(err, store.ErrClosed), errors.Is(err, context.Canceled):
 		p = m.ending()
+	case errors.Is(err, syscall.ENOSPC):
+		m.opt.Log.Error("the disk of the data directory is full: nothing is lost, but nothing is written either; make room", "err", err)
+		p = api.NewProblem(api.ProblemCodeUnavailable, "the Manager's disk is full").After(time.Minute)
 	default:
 		route := ""
 		if r != nil {

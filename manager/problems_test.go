@@ -7,11 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -360,6 +363,19 @@ func TestGateLetsWaiting(t *testing.T) {
 	}
 	leave()
 	wg.Wait()
+}
+
+// A full disk is told, and that it is worth trying again.
+func TestDiskFull(t *testing.T) {
+	w := httptest.NewRecorder()
+	newBed(t).m.fail(w, nil, fmt.Errorf("commit: %w", &fs.PathError{Op: "write", Path: "manager.db", Err: syscall.ENOSPC}))
+	p := new(api.Problem)
+	if err := json.Unmarshal(w.Body.Bytes(), p); err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != http.StatusServiceUnavailable || p.RetryAfter == 0 || !strings.Contains(p.Detail, "disk is full") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 }
 
 // A panic is answered and logged by its place, not by what was sent.

@@ -43,7 +43,7 @@ var problems = map[ProblemCode]struct {
 	ProblemCodeConflict:             {http.StatusConflict, "The request conflicts with what is there"},
 	ProblemCodePolicyInvalid:        {http.StatusUnprocessableEntity, "The policy is not valid"},
 	ProblemCodeBusy:                 {http.StatusTooManyRequests, "The Manager has too much to do"},
-	ProblemCodeUnavailable:          {http.StatusServiceUnavailable, "The Manager is ending or not ready"},
+	ProblemCodeUnavailable:          {http.StatusServiceUnavailable, "The Manager can't serve this now"},
 	ProblemCodeInternal:             {http.StatusInternalServerError, "The Manager failed"},
 }
 
