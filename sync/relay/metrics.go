@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -122,8 +123,11 @@ func EncodeMetrics(id Identity, start, now time.Time, points []Point) ([]byte, e
 	return b, nil
 }
 
+// ErrMetricsRefused says that a collector won't take metrics the next time either.
+var ErrMetricsRefused = errors.New("the collector takes no metrics")
+
 // PushMetrics sends encoded metrics once to a collector's metrics endpoint. It
-// isn't repeated: the next ones say it all again.
+// isn't repeated: the next ones say it all again. Error: ErrMetricsRefused.
 func PushMetrics(ctx context.Context, client *http.Client, endpoint string, header map[string]string, body []byte) error {
 	d := Destination{URL: endpoint, Header: header}
 	packed := pack(body)
@@ -142,7 +146,10 @@ func PushMetrics(ctx context.Context, client *http.Client, endpoint string, head
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
-	if res.StatusCode < 200 || res.StatusCode > 299 {
+	switch s := res.StatusCode; {
+	case s >= 400 && s < 500 && s != http.StatusTooManyRequests && s != http.StatusRequestTimeout, s == http.StatusNotImplemented:
+		return fmt.Errorf("push metrics to %s: %w: %s", d, ErrMetricsRefused, res.Status)
+	case s < 200 || s > 299:
 		return fmt.Errorf("push metrics to %s: %s", d, res.Status)
 	}
 	return nil

@@ -240,7 +240,7 @@ func (d *Daemon) serve(ctx context.Context, c *api.GuardConfig) error {
 	}
 	wanted := endpoint.Config{DeviceID: identity.DeviceID, Group: identity.Group}
 	if c != nil {
-		wanted.Manager, wanted.Version, wanted.Guard, wanted.Discard = identity.Manager, c.Version, c.Guard, !c.Telemetry.Enabled
+		wanted.Manager, wanted.Version, wanted.Issued, wanted.Guard, wanted.Discard = identity.Manager, c.Version, c.IssuedAt, c.Guard, !c.Telemetry.Enabled
 		if c.Telemetry.Endpoint != "" && c.Telemetry.Endpoint != "manager" {
 			wanted.Collector, wanted.Headers = c.Telemetry.Endpoint, c.Telemetry.Headers
 		}
@@ -293,7 +293,9 @@ func (d *Daemon) watchHooks(ctx context.Context) error {
 				d.repairs = d.repairs[len(d.repairs)-maxRepairsHeld:]
 			}
 			d.repaired++
+			n := d.repaired
 			d.mu.Unlock()
+			d.parent.SetRepairs(int64(n))
 			d.device.Changed()
 		},
 		Audited: func(c installer.Changes, err error) {

@@ -51,6 +51,7 @@ type server struct {
 	export  *relay.Exporter
 	uplink  *uplink
 	callers callers
+	repairs atomic.Int64 // as the parent counts them
 	// loopback is why other adapters aren't answered; nil or empty if they are.
 	loopback atomic.Pointer[string]
 }
@@ -77,6 +78,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, l net.Listener, spo
 				s.uplink.answer(m.Uploaded)
 			case m.Users != nil:
 				s.names.set(m.Users)
+			case m.Repairs != nil:
+				s.repairs.Store(*m.Repairs)
 			case m.Tokens != nil:
 				s.callers.admit(m.Tokens)
 			}
@@ -170,6 +173,7 @@ func (s *server) run(ctx context.Context, l net.Listener, configs <-chan Config)
 		all.Go(func() error { s.answerLoopback(ctx, all, mux); return nil })
 	}
 	all.Go(func() error { return s.export.Run(ctx) })
+	all.Go(func() error { s.pushMetrics(ctx); return nil })
 	all.Go(func() error { return s.follow(ctx, configs) })
 	all.Go(func() error { return s.tell(ctx) })
 	return all.Wait()

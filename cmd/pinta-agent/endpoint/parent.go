@@ -38,7 +38,8 @@ type Parent struct {
 	config  Config
 	users   map[string]string // names by number
 	tokens  map[string]string // names by loopback token
-	out     *writer           // nil while no child runs
+	repairs int64
+	out     *writer // nil while no child runs
 	stats   Stats
 	ready   bool
 	applied map[int64]chan Applied
@@ -103,7 +104,7 @@ func (p *Parent) runChild(ctx context.Context) error {
 	out := &writer{w: c.in}
 	p.mu.Lock()
 	p.out = out
-	err = errors.Join(out.send(toChild{Setup: &p.o.Setup}), out.send(toChild{Users: p.users}), out.send(toChild{Tokens: p.tokens}), out.send(toChild{Config: &p.config}))
+	err = errors.Join(out.send(toChild{Setup: &p.o.Setup}), out.send(toChild{Users: p.users}), out.send(toChild{Tokens: p.tokens}), out.send(toChild{Repairs: &p.repairs}), out.send(toChild{Config: &p.config}))
 	p.mu.Unlock()
 	uploads, stopUploads := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -217,6 +218,15 @@ func (p *Parent) SetUsers(names, tokens map[string]string) {
 	}
 	if err := errors.Join(p.out.send(toChild{Users: names}), p.out.send(toChild{Tokens: tokens})); err != nil {
 		p.o.Log.Debug("name the users", "error", err)
+	}
+}
+
+// SetRepairs says how many changes to the hooks were undone, for the metrics.
+func (p *Parent) SetRepairs(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.repairs = n; p.out != nil {
+		p.out.send(toChild{Repairs: &n}) //nolint:errcheck // the child is ending: the next one gets it
 	}
 }
 

@@ -29,6 +29,8 @@ type Setup struct {
 	SpoolAge time.Duration `json:"spoolAge"`
 	SpoolDir string        `json:"spoolDir"`           // empty: the inherited folder
 	Loopback string        `json:"loopback,omitempty"` // TCP address for other adapters
+	// MetricsEvery overrides the time between two pushes of metrics.
+	MetricsEvery time.Duration `json:"metricsEvery,omitempty"`
 }
 
 // Config is what the child serves by; each one replaces the one before.
@@ -38,6 +40,7 @@ type Config struct {
 	Group    string          `json:"group,omitempty"`
 	Manager  string          `json:"manager,omitempty"` // base URL; empty when not enrolled
 	Version  int64           `json:"version"`           // of the signed config, 0 for none
+	Issued   time.Time       `json:"issued,omitzero"`   // when it was signed
 	Guard    json.RawMessage `json:"guard,omitempty"`   // the signed config's guard object
 	Discard  bool            `json:"discard"`           // telemetry is switched off
 	// Collector is another destination than the Manager: a full URL.
@@ -86,6 +89,8 @@ type toChild struct {
 	Uploaded *uploaded `json:"uploaded,omitempty"`
 	// Users names the machine's accounts by their numbers.
 	Users map[string]string `json:"users,omitzero"`
+	// Repairs is how many changes to the hooks were undone.
+	Repairs *int64 `json:"repairs,omitempty"`
 	// Tokens names the callers of the loopback listener by their tokens.
 	Tokens map[string]string `json:"tokens,omitzero"`
 }
