@@ -9,10 +9,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"runtime"
 	"strconv"
@@ -58,7 +55,7 @@ type Relay struct {
 	answers ring
 
 	requests, refused, claimed, rejected, discarded atomic.Uint64
-	drains, spreading                               sync.Mutex
+	spreading                                       sync.Mutex
 }
 
 // New returns a Relay.
@@ -186,53 +183,6 @@ func spanKey(user string, s *tracepb.Span) uint64 {
 	h.Write(s.TraceId)
 	h.Write(s.SpanId)
 	return binary.BigEndian.Uint64(h.Sum(nil))
-}
-
-// Drained is what Drain did with the lines it was given.
-type Drained struct {
-	Taken int // lines that are dealt with: the user's worker may remove them
-	Bad   int // of them, those that hold no span that could be taken
-}
-
-// Drain takes a user's queue of spans that the hook could not send, lines of
-// failed-spans.jsonl `{"savedAt":…,"payload":{…}}` oldest first (hook.md 9), as
-// the user's worker hands them over. It stops at the first that can't be spooled.
-func (r *Relay) Drain(p serve.Peer, lines iter.Seq[[]byte]) (Drained, error) {
-	r.drains.Lock() // bounds memory; drains are in no hurry
-	defer r.drains.Unlock()
-	var d Drained
-	for line := range lines {
-		var entry struct {
-			Payload json.RawMessage `json:"payload"`
-		}
-		in, err := (*tracepb.TracesData)(nil), error(nil)
-		if len(line) > maxBody {
-			err = errors.New("too long")
-		} else if in, err = func() (*tracepb.TracesData, error) {
-			if err := checkDepth(line); err != nil {
-				return nil, err
-			}
-			if err := json.Unmarshal(line, &entry); err != nil {
-				return nil, err
-			}
-			return decodeJSON(entry.Payload)
-		}(); err == nil {
-			var rejected int
-			rejected, _, err = r.take(p, in)
-			if err != nil && !errors.Is(err, errTooLarge) {
-				return d, fmt.Errorf("drain the queue of %s: %w", userKey(p), err)
-			}
-			if rejected > 0 {
-				d.Bad++
-			}
-		}
-		if err != nil {
-			r.o.Log.Debug("relay: damaged line in a queue", "user", userKey(p), "err", err)
-			d.Bad++
-		}
-		d.Taken++
-	}
-	return d, nil
 }
 
 func osType(id Identity) string { return cmp.Or(id.OS, runtime.GOOS) }

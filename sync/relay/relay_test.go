@@ -420,25 +420,6 @@ func TestCallerMustBeKnown(t *testing.T) {
 	}
 }
 
-func TestDrain(t *testing.T) {
-	f := newFixture(t, spool.Options{})
-	f.send(t, hookSpan(1, "", ""))
-	queue := func(body string) []byte { return []byte(`{"savedAt":"2026-11-30T00:00:00Z","payload":` + body + `}`) }
-	d, err := f.Drain(f.peer, slices.Values([][]byte{
-		queue(hookSpan(1, "", "")), // sent, but the hook never heard
-		queue(hookSpan(2, kv("pinta.user.name", "root"), "")),
-		[]byte(`{"savedAt":"2026-11-30T00:00:00Z","pay`),
-		queue(`{}`),
-		queue(hookSpan(3, "", "")),
-	}))
-	if err != nil || d != (Drained{Taken: 5, Bad: 1}) {
-		t.Errorf("%+v %v", d, err)
-	}
-	if n := len(f.spooled(t)); n != 3 {
-		t.Errorf("%d spans", n)
-	}
-}
-
 // A resource that many spans share must not become gigabytes.
 func TestSharedResourceIsNoBomb(t *testing.T) {
 	f := newFixture(t, spool.Options{})
