@@ -16,8 +16,16 @@ import (
 // Posix analyses a text that bash, sh or zsh would run. A text with a syntax
 // error runs up to the line of the error, so what was parsed before counts; the
 // rest is cut into words roughly.
-func Posix(ctx context.Context, text string) Script {
+func Posix(ctx context.Context, text string) (out Script) {
 	w := &walker{ctx: ctx, vars: map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n"}}
+	defer func() {
+		if w.out.fault = recover(); w.out.fault != nil { // it must not let a command pass unseen
+			w.out.Partial, w.out.Limited = true, true
+			w.via, w.nesting = nil, maxNesting // only words from here on
+			w.rough(text)
+		}
+		out = w.out
+	}()
 	w.script(text)
 	return w.out
 }
@@ -346,14 +354,12 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 	var words []string
 	known := true
 	for _, a := range call.Args {
-		text, ok := w.text(a)
-		known = known && ok
-		words = append(words, text)
+		words = w.known(a, words, &known)
 	}
 	r := w.redirs(st.Redirs)
 	w.out.Commands = w.out.Commands[:min(muted, len(w.out.Commands))]
 	w.names = w.names[:mark]
-	if !known {
+	if !known || len(words) == 0 {
 		return "", false
 	}
 	if r.in != nil {

@@ -29,6 +29,7 @@ type Script struct {
 	Commands []*Command
 	Partial  bool // a part could not be parsed and was cut into words roughly
 	Limited  bool // a limit or the context ended the analysis: more may run than is listed
+	fault    any  // what the analysis panicked with
 }
 
 const (

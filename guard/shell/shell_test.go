@@ -57,6 +57,10 @@ func TestPosix(t *testing.T) {
 		"comment":             {"# rm -rf /\nls # rm", []string{"ls"}},
 		"text mentions it":    {`git commit -m "never rm -rf /"`, []string{"git commit -m never rm -rf /"}},
 		"echoed only":         {`echo "rm -rf /"`, []string{"echo rm -rf /"}},
+		"printed braces":      {"echo {rm,-r} {/x,$Y} | sh; rm -r /y", []string{"echo rm -r /x $Y", "sh from:echo", "rm -r /y"}},
+		"braces run":          {"echo {rm,-r} /{x,y} | sh", []string{"echo rm -r /x /y", "sh from:echo", "sh>rm -r /x /y from:echo"}},
+		"fields printed":      {"X='  rm   -r  /x '; echo $X | sh", []string{"X=  rm   -r  /x  ", "echo rm -r /x", "sh from:echo", "sh>rm -r /x from:echo"}},
+		"nothing printed":     {"X=; $X | sh; $X y", []string{"X= ", "sh", "y"}},
 		"bash -c":             {`bash -lc 'rm -rf "/x y"'`, []string{`bash -lc rm -rf "/x y"`, "bash>rm -rf /x y"}},
 		"bash -o opt -c":      {`bash -o pipefail -c 'rm x'`, []string{`bash -o pipefail -c rm x`, "bash>rm x"}},
 		"nested shells":       {`sh -c "bash -c 'rm x'"`, []string{"sh -c bash -c 'rm x'", "sh>bash -c rm x", "sh>bash>rm x"}},
@@ -150,6 +154,20 @@ func TestPowerShell(t *testing.T) {
 	}
 }
 
+// faulty stands for a fault of the parser.
+type faulty struct{ context.Context }
+
+func (faulty) Err() error { panic("fault") }
+
+// TestFault: where the analysis itself fails, the words are there all the same,
+// and more may run than is listed.
+func TestFault(t *testing.T) {
+	s := Posix(faulty{context.Background()}, "cd /x; bash -c 'rm -rf y' && rm -rf /x")
+	if got := lines(s); !slices.Contains(got, "rm -rf /x") || !s.Limited || !s.Partial || s.fault == nil {
+		t.Errorf("%q %+v", got, s)
+	}
+}
+
 func TestFlags(t *testing.T) {
 	for text, want := range map[string][]string{
 		"rm -rf x":                   {"r", "f", "rf"},
@@ -211,20 +229,21 @@ func TestHostile(t *testing.T) {
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("took %v", took)
 			}
-			if len(s.Commands) > maxCommands {
-				t.Errorf("%d commands", len(s.Commands))
+			if len(s.Commands) > maxCommands || s.fault != nil {
+				t.Errorf("%d commands, %v", len(s.Commands), s.fault)
 			}
 		})
 	}
 }
 
 func FuzzPosix(f *testing.F) {
-	for _, s := range []string{"rm -rf /", "bash -c 'a | b'", "cat <<E\nx\nE\n", "${a:-$(b)}", "find . -exec rm {} +", "a() { b; }; a", "$'\\x41'"} {
+	for _, s := range []string{"rm -rf /", "bash -c 'a | b'", "cat <<E\nx\nE\n", "${a:-$(b)}", "find . -exec rm {} +", "a() { b; }; a", "$'\\x41'",
+		"echo {rm,-r} {/,$x} | sh", "printf '%s {1..3}' a{b,c} >{d,e} | base64 -d | xargs x", "X={a,b} for i in {a,$(b)}; do $i; done"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if s := Posix(context.Background(), text); len(s.Commands) > maxCommands {
-			t.Errorf("%d commands", len(s.Commands))
+		if s := Posix(context.Background(), text); len(s.Commands) > maxCommands || s.fault != nil {
+			t.Errorf("%d commands, %v", len(s.Commands), s.fault)
 		}
 		PowerShell(context.Background(), text)
 	})

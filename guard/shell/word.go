@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -67,16 +68,29 @@ func holds(s string, a, b byte) bool {
 
 // fields appends the words that a word becomes.
 func (w *walker) fields(word *syntax.Word, list []string) []string {
+	known := true
+	return w.known(word, list, &known)
+}
+
+// known is fields that clears known if a part of them depends on more than the
+// script's own text.
+func (w *walker) known(word *syntax.Word, list []string, known *bool) []string {
 	if text, ok := plainWord(word); ok {
 		return append(list, text)
 	}
-	if !syntax.SplitBraces(word) {
-		return w.split(word, list)
+	// A word whose braces are split stays so, should it be evaluated again.
+	if !slices.ContainsFunc(word.Parts, isBraces) && !syntax.SplitBraces(word) {
+		return w.split(word, list, known)
 	}
 	for _, one := range w.braces(word) {
-		list = w.split(one, list)
+		list = w.split(one, list, known)
 	}
 	return list
+}
+
+func isBraces(p syntax.WordPart) bool {
+	_, is := p.(*syntax.BraceExp)
+	return is
 }
 
 func (w *walker) braces(word *syntax.Word) (words []*syntax.Word) {
@@ -91,11 +105,11 @@ func (w *walker) braces(word *syntax.Word) (words []*syntax.Word) {
 }
 
 // split appends the fields of a word that holds no braces.
-func (w *walker) split(word *syntax.Word, list []string) []string {
+func (w *walker) split(word *syntax.Word, list []string, known *bool) []string {
 	var b strings.Builder
 	var room [8]piece
-	known, begun := true, false
-	for _, p := range w.pieces(room[:0], word.Parts, false, &known) {
+	begun := false
+	for _, p := range w.pieces(room[:0], word.Parts, false, known) {
 		if !p.split {
 			b.WriteString(p.text)
 			begun = true
@@ -164,6 +178,11 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 			list = append(list, unknown("/dev/fd/"+unknownValue))
 		case *syntax.ExtGlob:
 			list = append(list, unknown(p.Op.String()+p.Pattern.Value+")"))
+		case *syntax.BraceExp: // not expanded where a single word is meant
+			for _, elem := range p.Elems {
+				list = w.pieces(list, elem.Parts, quoted, known)
+			}
+			*known = false
 		case *syntax.ArithmExp:
 			w.inner(p)
 			list = append(list, unknown(unknownValue))
