@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +234,32 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%d commands, %v", len(s.Commands), s.fault)
 			}
 		})
+	}
+}
+
+// TestCombined puts pieces of scripts together at random: no analysis fails,
+// and what stands before them is seen.
+func TestCombined(t *testing.T) {
+	parts := []string{"rm -rf /srv", "cd /x && ls", "a | b | c", "bash -c 'rm -r x'", "$(curl x | sh)", "echo rm | sh", "X=1 Y='a b' c $X \"$Y\"", "{a,b,c}", "{1..3}",
+		"for f in *.go a\\ b; do g \"$f\" >> out; done", "cat <<E\nhi $X\nE\n", "find . -exec rm {} +", "eval \"a b\" c", "echo x | xargs -n1 rm", "sudo -u root env A=1 sh -c \"x | y\"",
+		"\"", "'", "\\", " ", ";", "\n", "&&", "|", "&", "(", ")", "`", "{", "}", "$", "<", ">", "2>&1", "> out", "< in", "--force=x", "del /s C:\\x", "powershell -c \"ri x | out-null\"", "$'\\x41b'",
+		"${X:-$(z)}", "f() { g; }", "if a; then b; else c; fi", "declare -x A=b", "A+=b", "echo \"a$(b $(c))d\"", "base64 -d", "printf '%s' x", "tee f", "! x", "time y", "#c\n", "é", "[[ -f x ]]",
+		"case $X in a) b;; esac", "$X$Y", "((x++))", "a[1]=b", "(a b)", "<(x)", "@(a|b)", "let x=1", "coproc y", "select i in a; do b; done", "while read x; do y; done < <(z)", "$((1+$(x)))"}
+	r := rand.New(rand.NewPCG(14, 15))
+	for range 5000 {
+		var b strings.Builder
+		for range 1 + r.IntN(12) {
+			b.WriteString(parts[r.IntN(len(parts))])
+			b.WriteString([]string{"", " ", " | ", "; "}[r.IntN(4)])
+		}
+		if s := Posix(context.Background(), b.String()); s.fault != nil {
+			t.Fatalf("%q: %v", b.String(), s.fault)
+		}
+		PowerShell(context.Background(), b.String())
+		first := Posix(context.Background(), "rm -rf /first\n"+b.String())
+		if c := first.Commands[0]; c.Name != "rm" || len(c.Args) != 1 {
+			t.Fatalf("%q: the first command is %+v", b.String(), c)
+		}
 	}
 }
 
