@@ -23,8 +23,16 @@ import (
 // served runs a child in this process and returns how to tell it something.
 func served(t *testing.T, setup Setup) (tell func(toChild)) {
 	t.Helper()
+	tell, _ = servedAt(t, setup)
+	return tell
+}
+
+// servedAt is served and tells the socket.
+func servedAt(t *testing.T, setup Setup) (tell func(toChild), socket string) {
+	t.Helper()
 	dir := t.TempDir()
-	l, err := serve.Listen(filepath.Join(dir, "s"), serve.Options{})
+	socket = filepath.Join(dir, "s")
+	l, err := serve.Listen(socket, serve.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +57,7 @@ func served(t *testing.T, setup Setup) (tell func(toChild)) {
 		}
 	}
 	tell(toChild{Setup: &setup})
-	return tell
+	return tell, socket
 }
 
 // TestMetricsGoWhereTracesGo: a collector gets the agent's own metrics beside
