@@ -70,8 +70,8 @@ func FuzzEventFromSpan(f *testing.F) {
 			if again := e.Evaluate(t.Context(), ev, time.Minute); again.Decision != first.Decision || again.Reason != first.Reason {
 				t.Errorf("%+v, then %+v", first, again)
 			}
-			if _, err := json.Marshal(first); err != nil {
-				t.Error(err)
+			if _, err := json.Marshal(first); err != nil || first.FailOpenReason == "error" { // a fault, that is a panic
+				t.Errorf("%+v %v", first, err)
 			}
 		}
 	})
