@@ -40,6 +40,9 @@ type AdminKeyFile struct {
 func ReadAdminKeyFile(path string) (AdminKeyFile, error) {
 	var f AdminKeyFile
 	text, _, err := safefile.Read(path, 64<<10, safefile.Check{Forbid: 0o077})
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, fmt.Errorf("admin key file: %w: `pinta-manager serve` writes one, admin-key.json, into its data directory", err)
+	}
 	if err != nil {
 		return f, fmt.Errorf("admin key file: %w", err)
 	}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -123,4 +124,38 @@ func TestEnrolAfterMove(t *testing.T) {
 	b.must(err)
 	_, err = d.report()
 	b.must(err)
+}
+
+// However the URL is spelled, it is the audience as tokens carry it; one that no token could carry is refused before it
+// becomes the audience for good.
+func TestURL(t *testing.T) {
+	for _, tt := range []struct{ url, audience string }{
+		{"https://Manager.example.com/", "https://manager.example.com"},
+		{"https://manager.example.com:8443/pinta/", "https://manager.example.com:8443/pinta"},
+		{"ftp://manager.example.com", ""},
+		{"http://manager.example.com", ""},
+		{"manager.example.com", ""},
+	} {
+		dir := t.TempDir()
+		m, err := Open(Options{Dir: dir, URL: tt.url, Policies: Guard{}})
+		if tt.audience == "" {
+			if err == nil {
+				t.Errorf("%s is taken", tt.url)
+				m.Close()
+			}
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("%s: %v is founded", tt.url, left)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.audience != tt.audience || !m.urls[tt.audience] {
+			t.Errorf("%s: audience %s, %v", tt.url, m.audience, m.urls)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

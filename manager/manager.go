@@ -16,6 +16,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/pinta-ai/pinta-agent/enroll/token"
 	"github.com/pinta-ai/pinta-agent/internal/api"
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
 	"github.com/pinta-ai/pinta-agent/manager/store"
@@ -84,12 +85,15 @@ type Manager struct {
 // Open opens or founds the Manager in opt.Dir.
 func Open(opt Options) (*Manager, error) {
 	opt.defaults()
+	var err error
+	if opt.URL, err = token.CheckURL(opt.URL); err != nil { // as tokens carry it, since it is the audience of enrolments
+		return nil, fmt.Errorf("--url: %w", err)
+	}
 	if err := safefile.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	m := &Manager{opt: opt, ids: newIDs(opt.Now), replay: newReplay(opt.Now), gates: newGates()}
 	m.started.Store(opt.Now().Unix())
-	var err error
 	if m.proxies, err = parseProxies(opt.Trusted); err != nil {
 		return nil, err
 	}

@@ -308,12 +308,12 @@ func TestKeysStay(t *testing.T) {
 	b.close()
 	other := newBed(t)
 	b.must(os.Rename(filepath.Join(other.dir, rootFile), filepath.Join(b.dir, rootFile)))
-	if m, err := Open(Options{Dir: b.dir, URL: "http://x", Policies: Guard{}}); err == nil {
+	if m, err := Open(Options{Dir: b.dir, URL: "https://x", Policies: Guard{}}); err == nil {
 		m.Close()
 		t.Fatal("opened with another root key")
 	}
 	b.must(os.Remove(filepath.Join(b.dir, rootFile))) // kept offline
-	m, err := Open(Options{Dir: b.dir, URL: "http://x", Policies: Guard{}})
+	m, err := Open(Options{Dir: b.dir, URL: "https://x", Policies: Guard{}})
 	b.must(err)
 	equal(t, m.Root(), root)
 	b.must(m.view(t.Context(), func(tx store.Tx) error { return nil }))

@@ -21,6 +21,9 @@ func (a *app) auditCommand() *cobra.Command {
 		Long: `List the audit log, oldest first, and check its hash chain here: each entry seals those before it. A broken chain is an error.`,
 		Args: args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return usage("--limit is 1 or more")
+			}
 			client, err := a.client()
 			if err != nil {
 				return err
@@ -124,7 +127,7 @@ func (a *app) apiKeyCommand() *cobra.Command {
 		}
 		k, err := api.JSON[api.APIKey](client.RevokeAPIKey(c.Context(), id[0]))
 		if err != nil {
-			return err
+			return missing(err, "API key", "api-key list")
 		}
 		return a.print(k, func(w io.Writer) { fmt.Fprintf(w, "API key %s (%s) is revoked\n", k.ID, oneLine(k.Name, 60)) })
 	}}
@@ -164,7 +167,7 @@ func (a *app) appealCommand() *cobra.Command {
 		in.State = api.AppealState(got[1])
 		p, err := api.JSON[api.Appeal](client.ResolveAppeal(c.Context(), got[0], in))
 		if err != nil {
-			return err
+			return missing(err, "appeal", "appeal list --all")
 		}
 		return a.print(p, func(w io.Writer) { fmt.Fprintf(w, "appeal %s is %s\n", p.ID, p.State) })
 	}}

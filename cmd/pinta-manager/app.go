@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -33,6 +34,9 @@ func (a *app) client() (*api.Client, error) {
 		return nil, err
 	}
 	if a.server != "" {
+		if u, err := url.Parse(a.server); err != nil || u.Hostname() == "" {
+			return nil, usage("--server is no URL: write it as https://host[:port]")
+		}
 		f.Server = strings.TrimSuffix(a.server, "/")
 	}
 	network, err := f.Network()
@@ -65,9 +69,18 @@ type doer struct {
 func (d doer) Do(r *http.Request) (*http.Response, error) {
 	res, err := d.Client.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("reach the manager at %s: %w", d.server, err)
+		return nil, fmt.Errorf("reach the manager at %s: %w; is it served there? --server names another address", d.server, err)
 	}
 	return res, nil
+}
+
+// missing says which thing is not there and what lists them, where the Manager's answer says no more than that.
+func missing(err error, thing, list string) error {
+	var p *api.Problem
+	if errors.As(err, &p) && p.Code == api.ProblemCodeNotFound && p.Detail == "" {
+		return fmt.Errorf("there is no such %s: see `pinta-manager %s` (%w)", thing, list, err)
+	}
+	return err
 }
 
 // print shows a result: one line of JSON with --json, else what text writes.

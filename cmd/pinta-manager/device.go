@@ -88,6 +88,8 @@ func (a *app) deviceCommand() *cobra.Command {
 	}}
 	action := &cobra.Command{
 		Use: "action ID resync|repair|diagnostics|rotate-key|log-level|unenroll", Short: "Order a signed action", Args: args(2),
+		Example: `  pinta-manager device action 01M8Q8PK08J9172GVRW4MMX4VD rotate-key
+  pinta-manager device action 01M8Q8PK08J9172GVRW4MMX4VD log-level --log-level debug`,
 		RunE: func(c *cobra.Command, in []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -95,7 +97,7 @@ func (a *app) deviceCommand() *cobra.Command {
 			}
 			o, err := api.JSON[api.ActionState](client.OrderAction(c.Context(), in[0], api.ActionOrder{Kind: api.ActionKind(in[1]), LogLevel: api.LogLevel(level)}))
 			if err != nil {
-				return err
+				return missing(err, "device", "device list")
 			}
 			return a.print(o, func(w io.Writer) {
 				fmt.Fprintf(w, "action %s (%s) is delivered with the next report, until %s\n", o.ID, o.Kind, when(o.ExpiresAt))
@@ -132,7 +134,7 @@ func (a *app) device(call func(*api.Client) (api.Device, error)) error {
 	}
 	d, err := call(client)
 	if err != nil {
-		return err
+		return missing(err, "device", "device list")
 	}
 	return a.print(d, func(w io.Writer) { showDevice(w, d) })
 }

@@ -106,6 +106,9 @@ func (a *app) eventsSearch() *cobra.Command {
 	var q query
 	limit := 100
 	c := &cobra.Command{Use: "search", Short: "Search events, oldest first", Args: args(0), RunE: func(c *cobra.Command, _ []string) error {
+		if limit < 1 {
+			return usage("--limit is 1 or more")
+		}
 		p, err := q.params()
 		if err != nil {
 			return err

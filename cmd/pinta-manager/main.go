@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -61,13 +62,17 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use: "pinta-manager", Short: "Enrols pinta agents, gives them their guard config, and keeps their events",
 		Version: version.Version, SilenceUsage: true, SilenceErrors: true,
-		Args: args(0), RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: cobra.ArbitraryArgs, RunE: onlyChildren,
+		Example: `  pinta-manager serve --data /var/lib/pinta-manager --url https://manager.example.com:8443
+  pinta-manager token create --uses 50 --ttl 168h --admin-key-file admin-key.json
+  pinta-manager policy apply -f policies/ --admin-key-file admin-key.json
+  pinta-manager device list --admin-key-file admin-key.json`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one line of JSON")
-	f.StringVar(&a.server, "server", "", "URL of the Manager (default: the key file's)")
-	f.StringVar(&a.keyFile, "admin-key-file", "", "file with an API key and the server's pin, as `serve` writes it")
+	f.StringVar(&a.server, "server", "", "`URL` of the Manager (default: the key file's)")
+	f.StringVar(&a.keyFile, "admin-key-file", "", "`FILE` with an API key and the server's pin: admin-key.json in the data directory, or of api-key create")
 	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of CAs to trust besides the system's, for a server without a pin")
 	root.AddCommand(a.serveCommand(), a.tokenCommand(), a.groupCommand(), a.deviceCommand(), a.policyCommand(), a.eventsCommand(),
 		a.auditCommand(), a.apiKeyCommand(), a.appealCommand(), a.keysCommand())
@@ -78,7 +83,7 @@ func (a *app) command() *cobra.Command {
 func args(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
 		if len(got) != n {
-			return usage("%s takes %d arguments, not %d: see %s --help", c.CommandPath(), n, len(got), c.CommandPath())
+			return usage("%d arguments where %d are expected: %s", len(got), n, c.UseLine())
 		}
 		return nil
 	}
@@ -86,12 +91,19 @@ func args(n int) cobra.PositionalArgs {
 
 // parent is a command that only has others below it.
 func parent(use, short string, children ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, got []string) error {
-		if len(got) > 0 {
-			return usage("%s has no command %q: see %s --help", c.CommandPath(), got[0], c.CommandPath())
-		}
-		return c.Help()
-	}}
+	c := &cobra.Command{Use: use, Short: short, RunE: onlyChildren}
 	c.AddCommand(children...)
 	return c
+}
+
+// onlyChildren runs a command that does nothing by itself.
+func onlyChildren(c *cobra.Command, got []string) error {
+	if len(got) == 0 {
+		return c.Help()
+	}
+	hint := ""
+	if near := c.SuggestionsFor(got[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "? "
+	}
+	return usage("%s has no command %q: %ssee %s --help", c.CommandPath(), got[0], hint, c.CommandPath())
 }

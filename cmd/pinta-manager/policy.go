@@ -209,6 +209,8 @@ func (a *app) policyApply() *cobra.Command {
 	var group, note string
 	c := &cobra.Command{
 		Use: "apply -f PATH [--group G]", Short: "Publish a policy at once", Args: args(0),
+		Example: `  pinta-manager policy test -f policies/
+  pinta-manager policy apply -f policies/ --group eng --note "curl is reviewed"`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(paths) == 0 {
 				return usage("-f is needed: a policy file or a folder of them")
@@ -298,7 +300,7 @@ func (a *app) policyShow() *cobra.Command {
 			}
 			v, err := api.JSON[api.PolicyVersion](client.GetPolicy(c.Context(), version))
 			if err != nil {
-				return err
+				return missing(err, "version", "policy history")
 			}
 			return a.print(v, func(w io.Writer) {
 				fields(w, "version", strconv.FormatInt(v.Version, 10), "for", target(v), "in force", strings.Join(v.InForce, ", "), "published", when(v.PublishedAt)+" by "+v.PublishedBy,
@@ -321,6 +323,9 @@ func versionArg(s string) (int64, error) {
 func (a *app) policyHistory() *cobra.Command {
 	limit := 50
 	c := &cobra.Command{Use: "history", Short: "List published versions, newest first", Args: args(0), RunE: func(c *cobra.Command, _ []string) error {
+		if limit < 1 || limit > 1000 {
+			return usage("--limit is 1 to 1000")
+		}
 		client, err := a.client()
 		if err != nil {
 			return err
@@ -354,7 +359,7 @@ func (a *app) policyRollback() *cobra.Command {
 		}
 		v, err := api.JSON[api.PolicyVersion](client.RollbackPolicy(c.Context(), version))
 		if err != nil {
-			return a.invalid(err)
+			return missing(a.invalid(err), "version", "policy history")
 		}
 		return a.published(v)
 	}}

@@ -84,9 +84,15 @@ func TestHelp(t *testing.T) {
 	if code := run([]string{"--help"}, nil, &out, &out); code != 0 || !strings.Contains(out.String(), "token") {
 		t.Fatalf("%d %s", code, out.String())
 	}
+	keyFile := filepath.Join(t.TempDir(), "key.json")
+	if err := os.WriteFile(keyFile, []byte(`{"server":"https://127.0.0.1:1","key":"pintakey_x_y"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string]int{
 		"serve": exitUsage, "nothing": exitUsage, "token nothing": exitUsage, "token revoke": exitUsage, "token create --uses x": exitUsage,
 		"token list": exitUsage, "policy apply": exitUsage, "policy rollback x": exitUsage, "events search --since yesterday": exitUsage, "events tail -n 0": exitUsage,
+		"events search --limit 0": exitUsage, "audit list --limit -5": exitUsage, "policy history --limit 0": exitUsage, "serve --data x --checkin -5s": exitUsage,
+		"token list --server nonsense --admin-key-file " + keyFile: exitUsage, "token list --admin-key-file none.json": exitFailed, "tokn": exitUsage,
 		"policy test -f " + filepath.Join(t.TempDir(), "none.yaml"): exitFailed,
 	} {
 		out.Reset()

@@ -30,6 +30,9 @@ func (a *app) tokenCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create", Short: "Make an enrolment token",
 		Long: `Make an enrolment token and print it, this once: its secret is made here and never sent; the Manager keeps the public key.`,
+		Example: `  pinta-manager token create                                  one machine, for a day
+  pinta-manager token create --uses 0 --ttl 720h --group eng  any number of machines, for a month, into group eng
+  pinta-manager token create --cidr 10.0.0.0/8 --json`,
 		Args: args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if ttl < 0 || in.Uses < 0 {
@@ -50,12 +53,12 @@ func (a *app) tokenCreate() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&in.Uses, "uses", 1, "machines that may enrol with it; 0: any number")
-	f.DurationVar(&ttl, "ttl", 24*time.Hour, "how long it is good; 0: until revoked")
-	f.StringVar(&in.Group, "group", "default", "group of the machines")
-	f.StringSliceVar(&in.Cidrs, "cidr", nil, "addresses that it is good from (repeatable)")
-	f.StringSliceVar(&in.Serials, "serial", nil, "serial number or machine id that it is good for (repeatable)")
-	f.StringVar(&serialsFile, "serials-file", "", "file with such serial numbers, one a line")
+	f.IntVar(&in.Uses, "uses", 1, "number `N` of machines that may enrol with it; 0: any number")
+	f.DurationVar(&ttl, "ttl", 24*time.Hour, "how long it is good, such as 90m or 720h; 0: until revoked")
+	f.StringVar(&in.Group, "group", "default", "`GROUP` of the machines")
+	f.StringSliceVar(&in.Cidrs, "cidr", nil, "addresses that it is good from, such as 10.0.0.0/8 (`CIDR`, repeatable)")
+	f.StringSliceVar(&in.Serials, "serial", nil, "serial `NUMBER` or machine id that it is good for (repeatable)")
+	f.StringVar(&serialsFile, "serials-file", "", "`FILE` with such serial numbers, one a line")
 	return c
 }
 
@@ -153,7 +156,7 @@ func (a *app) tokenRevoke() *cobra.Command {
 		}
 		t, err := api.JSON[api.Token](client.RevokeToken(c.Context(), id[0]))
 		if err != nil {
-			return err
+			return missing(err, "token", "token list")
 		}
 		return a.print(t, func(w io.Writer) {
 			fmt.Fprintf(w, "token %s is revoked; %d machine(s) enrolled with it stay enrolled\n", t.ID, t.Used)
