@@ -66,6 +66,7 @@ func newMasker(list []Redaction, now func() time.Time) *Masker {
 		m.match = newMatcher(values)
 		m.end()
 		m.anonymise()
+		m.match.late = m.overtime
 	}
 	return m
 }
@@ -250,7 +251,11 @@ func (m *Masker) ranges(text string) []hit {
 	if m.late {
 		return nil
 	}
-	return m.match.ranges(text, m.found)
+	hits := m.match.ranges(text, m.found)
+	if m.late {
+		return nil
+	}
+	return hits
 }
 
 func (m *Masker) begin() { m.started, m.work = m.now(), 0 }
@@ -259,9 +264,14 @@ func (m *Masker) end() { m.spent += m.now().Sub(m.started) }
 
 // tick counts work and reads the clock now and then.
 func (m *Masker) tick(n int) {
-	const often = 64 << 10
-	if m.work += n + 64; m.work >= often && !m.late {
+	if m.work += n + 64; m.work >= often {
 		m.work = 0
-		m.late = m.spent+m.now().Sub(m.started) > maxWork
+		m.overtime()
 	}
+}
+
+// overtime reads the clock: once late, a masker stays so.
+func (m *Masker) overtime() bool {
+	m.late = m.late || m.spent+m.now().Sub(m.started) > maxWork
+	return m.late
 }

@@ -125,6 +125,21 @@ func TestMaskerRunsOutOfTime(t *testing.T) {
 	}
 }
 
+// TestMaskerRunsOutOfTimeWithinAText: one long text is no single step.
+func TestMaskerRunsOutOfTimeWithinAText(t *testing.T) {
+	clock := time.Unix(0, 0)
+	m := newMasker(pairs("hunter22", "k"), func() time.Time {
+		clock = clock.Add(30 * time.Millisecond)
+		return clock
+	})
+	if out, ok := m.Output("hunter22 " + strings.Repeat("x", 4<<20)); ok {
+		t.Errorf("more than a second of work gave %d bytes", len(out))
+	}
+	if got := m.Text("a hunter22"); got != unmaskable {
+		t.Errorf("late text became %q", got)
+	}
+}
+
 func TestMaskerText(t *testing.T) {
 	m := NewMasker(pairs("hunter22", "k"))
 	for in, want := range map[string]string{

@@ -5,7 +5,12 @@ type matcher struct {
 	nodes  []node
 	root   [256]int32
 	values []int // the distinct ones, by their first place in the list
+	// late is asked now and then whether to give up: one byte may take as many steps as values begin alike.
+	late func() bool
 }
+
+// often is how many bytes are looked at before the clock is.
+const often = 64 << 10
 
 // node is a state: the longest suffix of the text so far that begins a value.
 type node struct {
@@ -100,11 +105,14 @@ func (m *matcher) next(at int32, b byte) int32 {
 	}
 }
 
-// each calls yield for the longest value that ends at each place of text, until yield returns false. found, if any, learns
+// each calls yield for the longest value that ends at each place of text, until yield returns false or it is too late. found, if any, learns
 // of every value that occurs.
 func (m *matcher) each(text string, found []bool, yield func(hit) bool) {
 	at := int32(0)
 	for i := range len(text) {
+		if i%often == often-1 && m.late != nil && m.late() {
+			return
+		}
 		if at == 0 {
 			if at = m.root[text[i]]; at == 0 {
 				continue
