@@ -320,11 +320,21 @@ func TestYield(t *testing.T) {
 // FuzzRun is a whole run: any payload, answer and env file end in at most one
 // JSON line, and a complete question is asked for every guarded event.
 func FuzzRun(f *testing.F) {
-	f.Add([]byte(preToolUse), []byte(denies), []byte("A=b\n"))
+	const (
+		line  = `{"savedAt":"2026-01-02T03:04:05.678Z","payload":{"resourceSpans":[{"a":1}]}}` + "\n"
+		store = `{"s0":"01ARZ3NDEKTSV4RRFFQ69G5FAV","s1":"01ARZ3NDEKTSV4RRFFQ69G5FAW"}`
+		lines = `{"type":"session.start","timestamp":"2026-01-02T03:04:05Z","data":{"sessionId":"s1","selectedModel":"m"}}` + "\n" +
+			`{"type":"hook.start","timestamp":"2026-01-02T03:04:06Z","data":{"input":{"sessionId":"s1","toolCalls":[{"id":"c1","name":"bash","args":{"command":"ls"}}]}}}` + "\n" +
+			`{"type":"assistant.message","timestamp":"2026-01-02T03:04:06Z","data":{"model":"m","toolRequests":[{"toolCallId":"c1"}]}}` + "\n"
+	)
+	timed := strings.Replace(preToolUse, `"cwd"`, `"timestamp":"2026-01-02T03:04:07Z","cwd"`, 1)
+	f.Add([]byte(preToolUse), []byte(denies), []byte("A=b\n"), []byte(line), []byte(store), []byte{})
+	f.Add([]byte(timed), []byte(`{"decision":"ALLOW"}`), []byte("A=b\n"), []byte(line[:40]+line), []byte(store[:30]), []byte(lines))
+	f.Add([]byte(timed), []byte(denies), []byte("="), []byte("\x00"+strings.Repeat("[", 200)+"\n"+line+"[]"), []byte(strings.Repeat(`{"s1":`, 200)), []byte(strings.ReplaceAll(lines, "m", `\ud800`)))
 	f.Add([]byte(`{"hook_event_name":"PostToolUse","tool_name":"x","tool_result":{"text_result_for_llm":"{\"a\":\"secret-1\"}"}}`),
-		[]byte(`{"decision":"DENY","outputAction":"mask","redactions":[{"value":"secret-1","category":"k"}]}`), []byte("export PINTA_TELEMETRY_TIMEOUT_MS='5'\r\n"))
-	f.Add([]byte("\xff\xfe{\x00}\x00"), []byte(`{"decision":"ALLOW"}`), []byte("\xef\xbb\xbfX"))
-	f.Add([]byte(`{"toolName":"a","toolArgs":"{\"command\":\"x\"}","hookName":"preToolUse"}`+"\x00\x00"), []byte("\xef\xbb\xbf"+denies+" \x00"), []byte{})
+		[]byte(`{"decision":"DENY","outputAction":"mask","redactions":[{"value":"secret-1","category":"k"}]}`), []byte("export PINTA_TELEMETRY_TIMEOUT_MS='5'\r\n"), []byte{}, []byte("null"), []byte{})
+	f.Add([]byte("\xff\xfe{\x00}\x00"), []byte(`{"decision":"ALLOW"}`), []byte("\xef\xbb\xbfX"), []byte(line+line), []byte(store), []byte(lines))
+	f.Add([]byte(`{"toolName":"a","toolArgs":"{\"command\":\"x\"}","hookName":"preToolUse"}`+"\x00\x00"), []byte("\xef\xbb\xbf"+denies+" \x00"), []byte{}, []byte{}, []byte{}, []byte{})
 	var mu sync.Mutex
 	var answer []byte
 	asked := 0
@@ -341,12 +351,19 @@ func FuzzRun(f *testing.F) {
 		}
 	}))
 	defer s.Close()
-	f.Fuzz(func(t *testing.T, stdin, reply, file []byte) {
+	f.Fuzz(func(t *testing.T, stdin, reply, file, waiting, store, transcript []byte) {
 		mu.Lock()
 		answer, asked = reply, 0
 		mu.Unlock()
+		home := t.TempDir()
+		for name, data := range map[string][]byte{"pinta-copilot-data/failed-spans.jsonl": waiting, "pinta-copilot-data/trace.json": store, "session-state/s1/events.jsonl": transcript} {
+			path := filepath.Join(home, filepath.FromSlash(name))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		r := rig(t, string(stdin), map[string]string{"PINTA_GUARD_ENDPOINT": s.URL + "/guard", "PINTA_GUARD_TIMEOUT_MS": "5000", "COPILOT_PLUGIN_OPTION_ENDPOINT": s.URL + "/traces",
-			"COPILOT_PLUGIN_DATA": t.TempDir(), "PINTA_GUARD_DISABLED": "0", "PINTA_TELEMETRY_TIMEOUT_MS": "4000", "PINTA_COPILOT_EVENT": ""})
+			"COPILOT_HOME": home, "PINTA_GUARD_DISABLED": "0", "PINTA_TELEMETRY_TIMEOUT_MS": "4000", "PINTA_COPILOT_EVENT": ""})
 		r.ReadFile = func(string, int64) ([]byte, error) { return file, nil }
 		r.run(t)
 		out := r.stdout.Bytes()

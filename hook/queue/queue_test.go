@@ -457,6 +457,7 @@ func TestAppendFaults(t *testing.T) {
 			if name == "can't be undone" {
 				rules = append(rules, faults.Rule{Op: safefile.OpTruncate, Err: full})
 			}
+			before, _ := os.ReadFile(queue{dir}.file())
 			undo := faults.Use(t, rules...)
 			_, err := Append(dir, payload("b", 0), now)
 			undo.Rules = nil
@@ -468,6 +469,9 @@ func TestAppendFaults(t *testing.T) {
 			}
 			if !errors.Is(err, full) {
 				t.Fatal(err)
+			}
+			if after, _ := os.ReadFile(queue{dir}.file()); name != "can't be undone" && !bytes.Equal(after, before) {
+				t.Errorf("a failed write left %q", after[min(len(before), len(after)):])
 			}
 			add(t, dir, "c")
 			want := []string{"a", "c"}
