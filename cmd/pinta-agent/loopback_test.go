@@ -237,13 +237,3 @@ func TestLoopbackAdapters(t *testing.T) {
 		t.Error("a port is open without the setting")
 	}
 }
-
-func configure(t *testing.T, layout settings.Layout, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(layout.ConfigFile), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(layout.ConfigFile, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/demo"
 	"github.com/pinta-ai/pinta-agent/e2e/world"
+	"github.com/pinta-ai/pinta-agent/internal/settings"
 )
 
 // TestMain lets the scripts run this very program as pinta-agent.
@@ -155,5 +156,16 @@ func TestNoManager(t *testing.T) {
 				t.Errorf("pinta-agent links %s", line)
 			}
 		}
+	}
+}
+
+// configure writes a machine's agent.yaml.
+func configure(t *testing.T, layout settings.Layout, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(layout.ConfigFile), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(layout.ConfigFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
