@@ -136,6 +136,10 @@ func (c *collector) set(mode string) {
 }
 
 func (c *collector) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/v1/traces" { // it takes no metrics
+		http.NotFound(w, r)
+		return
+	}
 	c.mu.Lock()
 	mode := c.mode
 	c.hits++
