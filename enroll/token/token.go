@@ -17,10 +17,12 @@
 package token
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -69,9 +71,17 @@ func (f Fingerprint) String() string { return base64.RawURLEncoding.EncodeToStri
 // MarshalText makes it String's form in JSON, too.
 func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText is the inverse of MarshalText.
-func (f *Fingerprint) UnmarshalText(text []byte) (err error) {
-	*f, err = ParseFingerprint(string(text))
+// UnmarshalJSON is the inverse of MarshalText. It takes an array of the bytes,
+// too: a state on disk may have one.
+func (f *Fingerprint) UnmarshalJSON(text []byte) error {
+	if bytes.HasPrefix(text, []byte("[")) {
+		return json.Unmarshal(text, (*[sha256.Size]byte)(f))
+	}
+	var s string
+	err := json.Unmarshal(text, &s)
+	if err == nil {
+		*f, err = ParseFingerprint(s)
+	}
 	return err
 }
 

@@ -146,7 +146,11 @@ func TestFingerprintInJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil || back != f {
 		t.Errorf("%s %v", back, err)
 	}
-	for _, bad := range []string{`""`, `"AQL_"`, `[1,2,3]`} {
+	array, err := json.Marshal([32]byte(f))
+	if err != nil || json.Unmarshal(array, &back) != nil || back != f {
+		t.Errorf("%s: %s %v", array, back, err)
+	}
+	for _, bad := range []string{`""`, `"AQL_"`, `7`, `{}`, `["a"]`} {
 		if json.Unmarshal([]byte(bad), &back) == nil {
 			t.Errorf("%s is taken", bad)
 		}
