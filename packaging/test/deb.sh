@@ -1,5 +1,5 @@
 #!/bin/bash
-# Proves the deb on a booted Debian in a container: deb.sh DIST1 DIST2 (two
+# Proves the deb, and the scripts of the rpm, on a booted Debian in a container: deb.sh DIST1 DIST2 (two
 # releases by packaging/cmd/pack, the second newer). As root; needs mmdebstrap
 # and systemd-container. PINTA_PACKAGES keeps the base system between runs.
 set -euo pipefail
@@ -7,10 +7,10 @@ cd "$(dirname "$0")/../.."
 cache=${PINTA_PACKAGES:-$PWD/bin/packages} release=bookworm
 one=$(echo "$1"/pinta-agent_*_amd64.deb) two=$(echo "$2"/pinta-agent_*_amd64.deb)
 work=$(mktemp -d); root=$work/root
-base=$cache/debian-$release-2.tar
+base=$cache/debian-$release-3.tar
 if [ ! -e "$base" ]; then
   mkdir -p "$cache"
-  mmdebstrap --quiet --mode=root --variant=essential --include=systemd,systemd-sysv,dbus,ca-certificates,init-system-helpers,debconf,libpam-systemd,passwd,procps \
+  mmdebstrap --quiet --mode=root --variant=essential --include=systemd,systemd-sysv,dbus,ca-certificates,init-system-helpers,debconf,libpam-systemd,passwd,procps,rpm \
     $release "$base.new.tar" </dev/null >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; exit 1; }
   mv "$base.new.tar" "$base"
 fi
@@ -23,7 +23,7 @@ printf '#!/bin/sh\nexit 1\n' >"$work/broken/usr/bin/pinta-agent"
 (cd "$work/broken" && find usr lib -type f -exec md5sum {} + >DEBIAN/md5sums)
 mkdir -p "$root/root/test"
 dpkg-deb -Zgzip -z1 -b "$work/broken" "$root/root/test/pinta-agent_99.0.0_amd64.deb" >/dev/null
-cp "$one" "$two" "$root/root/test/"
+cp "$one" "$two" "$1"/pinta-agent-*.x86_64.rpm "$2"/pinta-agent-*.x86_64.rpm "$root/root/test/"
 CGO_ENABLED=0 go build -o "$root/root/test/" ./packaging/test/booted ./cmd/pinta-manager
 
 systemd-nspawn -q -D "$root" --boot --register=no --keep-unit --private-network --console=pipe >"$work/boot.log" 2>&1 </dev/null &

@@ -51,6 +51,10 @@ func main() {
 		os.Exit(2)
 	}
 	v1, v2, broken, programs := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
+	rpms, err := filepath.Glob(filepath.Join(programs, "*.rpm")) // in the order of their versions
+	if err != nil || len(rpms) != 2 {
+		panic(fmt.Sprint(rpms, err))
+	}
 	dir, err := os.MkdirTemp("/var/tmp", "site-")
 	if err != nil {
 		panic(err)
@@ -69,6 +73,7 @@ func main() {
 	b.check("systemd watches the service and hears its life signs", b.watchdog)
 	b.check("remove takes hooks and service away", b.remove)
 	b.check("purge takes the state away", b.purge)
+	b.check("rpm: install with a token file, upgrade, erase, by its own scripts", func() error { return b.rpm(rpms[0], rpms[1]) })
 	b.check("service install, from any folder: the package's unit, ready, controlled, gone", func() error { return b.service(v2) })
 	b.check("the same as a user's own service", b.userService)
 	b.site.Close()
@@ -520,6 +525,56 @@ func (b *bench) purge() error {
 		err = errors.New(out)
 	}
 	return err
+}
+
+// rpm drives the rpm's scripts under systemd. Debian knows none of the packages
+// that it depends on.
+func (b *bench) rpm(v1, v2 string) error {
+	token, err := b.site.Token(b.ctx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.MkdirAll("/etc/pinta-agent", 0o755), os.WriteFile("/etc/pinta-agent/enrollment-token", []byte(token.Token+"\n"), 0o600)); err != nil {
+		return err
+	}
+	if _, err := b.sh("rpm --force-debian --nodeps -i " + v1); err != nil {
+		return err
+	}
+	device := ""
+	if err := b.until(func() error {
+		s, err := b.status()
+		if device = s.DeviceID; err == nil && (device == "" || s.Config.Version == 0) {
+			err = fmt.Errorf("not enrolled yet: %+v", s)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if _, err := os.Lstat("/etc/pinta-agent/enrollment-token"); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the used token is still there: %w", err)
+	}
+	if err := b.guarded(true); err != nil {
+		return err
+	}
+	if _, err := b.sh("rpm --force-debian --nodeps -U " + v2); err != nil {
+		return err
+	}
+	want := strings.Split(filepath.Base(v2), "-")[2]
+	if s, err := b.status(); err != nil || s.DeviceID != device || s.Version != want || !s.Service.Running {
+		return fmt.Errorf("after the upgrade to %s: %+v, %w", want, s, err)
+	}
+	if err := errors.Join(b.guarded(true), packagedHook()); err != nil {
+		return err
+	}
+	if _, err := b.sh("rpm --force-debian --nodeps -e pinta-agent && rm -rf /var/lib/pinta-agent /etc/pinta-agent"); err != nil {
+		return err
+	}
+	for _, path := range []string{hookFile("alice"), hookFile("bob"), machineFile, "/usr/lib/pinta-agent", "/usr/bin/pinta-agent"} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is still there: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // anywhere is where programs lie that no package brought.
