@@ -287,6 +287,8 @@ func refusal(base string, err error) error {
 		api.ProblemCodeTokenRevoked:   "make a new token with `pinta-manager token create`",
 		api.ProblemCodeTokenExhausted: "make a new token with `pinta-manager token create`, --uses for more than one machine",
 		api.ProblemCodeTokenScope:     "use a token that is made for this machine's address and serial number",
+		api.ProblemCodeDeviceRetired:  "its device was retired before the reply came: make a new token with `pinta-manager token create`",
+		api.ProblemCodeKeyInUse:       "make a new token with `pinta-manager token create`",
 		api.ProblemCodeSignature:      "copy the token again, or make a new one",
 		api.ProblemCodeAudience:       "the token belongs to another Manager: leave out --manager, or make a new one",
 	}[p.Code]

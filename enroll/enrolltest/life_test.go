@@ -499,6 +499,26 @@ func TestLifeConfigAndActions(t *testing.T) {
 	eventually(t, "the identity dropped", func() bool { _, err := laptop.state.Identity(); return errors.Is(err, enroll.ErrNotEnrolled) })
 }
 
+// The reply got lost, and the administrator retired the device that nobody
+// seemed to use: the machine is told what to do.
+func TestLifeRetiredBeforeTheReply(t *testing.T) {
+	site, laptop := newSite(t), newHost(t)
+	tok := site.token(2)
+	site.lose = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/enroll") }
+	if _, err := laptop.enrol(tok, 500*time.Millisecond); enroll.Code(err) != enroll.CodeUnreachable {
+		t.Fatalf("%v", err)
+	}
+	site.lose = nil
+	if err := api.Done(site.admin.RetireDevice(t.Context(), site.devices()[0].DeviceID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := laptop.enrol(tok, 5*time.Second); enroll.Code(err) != enroll.CodeRefused || !strings.Contains(err.Error(), "token create") {
+		t.Errorf("%v", err)
+	}
+	laptop.mustEnrol(site.token(1))
+	laptop.mustReport()
+}
+
 // The Manager changed its signing key while the laptop was away, and retired it
 // then: the laptop learns the key from the root key's statement, and goes.
 func TestLifeRetireAfterKeyRotation(t *testing.T) {
