@@ -158,8 +158,14 @@ func TestHostileNesting(t *testing.T) {
 	}
 	time(1000)
 	small, large := time(100_000), time(400_000)
+	for range 8 { // the best of several: a busy machine spoils some
+		if large < 8*small {
+			break
+		}
+		small, large = min(small, time(100_000)), min(large, time(400_000))
+	}
 	t.Logf("4 times the input took %.1f times as long", float64(large)/float64(small))
-	if large > 40*small {
+	if large > 12*small {
 		t.Errorf("not linear: %v, then %v for 4 times the input", small, large)
 	}
 }
