@@ -35,8 +35,8 @@ scripts() { # scripts FOLDER SOURCE NAME...: whole, included parts too, and good
 programs() { # programs ROOT ARCHIVE MACHINE VERSION: those of the plain archive, of the right machine
   mkdir -p "$work/plain" && tar -C "$work/plain" --strip-components=1 -xzf "$2"
   cmp "$1/usr/bin/pinta-agent" "$work/plain/pinta-agent" && cmp "$1/usr/lib/pinta-agent/pinta-hook" "$work/plain/pinta-hook" && cmp "$1/usr/lib/pinta-agent/packaged/pinta-hook" "$work/plain/pinta-hook" || fail "$2 holds other programs"
-  file "$1/usr/bin/pinta-agent" | grep -q "$3.*statically linked" || fail "$(file "$1/usr/bin/pinta-agent")"
-  [ "$3" != x86-64 ] || "$1/usr/bin/pinta-agent" --version | grep -qF "$4" || fail "not of version $4"
+  grep -q "$3.*statically linked" <<<"$(file "$1/usr/bin/pinta-agent")" || fail "$(file "$1/usr/bin/pinta-agent")"
+  [ "$3" != x86-64 ] || grep -qF "$4" <<<"$("$1/usr/bin/pinta-agent" --version)" || fail "not of version $4"
 }
 
 for arch in amd64 arm64; do
@@ -61,7 +61,7 @@ for arch in amd64 arm64; do
   programs "$work/deb" "$archive" $machine "$version"
 
   [ "$(rpm -qp --qf '%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE}' "$rpm")" = "pinta-agent $packed 1 $cpu Apache-2.0" ] || fail "$(rpm -qpi "$rpm")"
-  rpm -qp --requires "$rpm" | grep -qx systemd || fail "requires $(rpm -qp --requires "$rpm")"
+  grep -qx systemd <<<"$(rpm -qp --requires "$rpm")" || fail "requires $(rpm -qp --requires "$rpm")"
   files /usr/lib /usr/share/licenses/pinta-agent/LICENSE | sort >"$work/meant"
   rpm -qplv "$rpm" | awk '$1 !~ /^d/ {print $1, $9}' | sort >"$work/got"
   same "$work/meant" "$work/got" "$rpm"

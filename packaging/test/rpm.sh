@@ -5,9 +5,10 @@ set -euo pipefail
 one=$(echo "$1"/pinta-agent-*.x86_64.rpm) two=$(echo "$2"/pinta-agent-*.x86_64.rpm) arm=$(echo "$1"/pinta-agent-*.aarch64.rpm)
 root=$(mktemp -d); trap 'rm -rf "$root"' EXIT
 for f in "$one" "$two" "$arm"; do rpm -K --nosignature "$f" | grep -q 'digests OK'; done
-rpm -qp --scripts "$one" | grep -q 'pinta-agent uninstall'
-! rpm -qp --scripts "$one" | grep -qE 'debconf|deb-systemd|#include'
-for s in preinstall postinstall preuninstall postuninstall; do rpm -qp --scripts "$one" | grep -q "^$s scriptlet"; done
+scripts=$(rpm -qp --scripts "$one") # not piped: a reader that ends early fails the writer
+grep -q 'pinta-agent uninstall' <<<"$scripts"
+! grep -qE 'debconf|deb-systemd|#include' <<<"$scripts" || { echo "scripts of the deb"; exit 1; }
+for s in preinstall postinstall preuninstall postuninstall; do grep -q "^$s scriptlet" <<<"$scripts"; done
 [ "$(rpm -qp --qf '%{ARCH}' "$arm")" = aarch64 ]
 has() { test -e "$root$1"; }
 paths="/usr/bin/pinta-agent /usr/lib/pinta-agent/pinta-hook /usr/lib/systemd/system/pinta-agent.service /etc/pinta-agent/agent.yaml /usr/lib/sysusers.d/pinta-agent.conf"
