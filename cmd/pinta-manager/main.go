@@ -102,6 +102,7 @@ func onlyChildren(c *cobra.Command, got []string) error {
 		return c.Help()
 	}
 	hint := ""
+	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(got[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "? "
 	}

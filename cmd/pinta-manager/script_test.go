@@ -84,6 +84,10 @@ func TestHelp(t *testing.T) {
 	if code := run([]string{"--help"}, nil, &out, &out); code != 0 || !strings.Contains(out.String(), "token") {
 		t.Fatalf("%d %s", code, out.String())
 	}
+	out.Reset()
+	if run([]string{"tokn"}, nil, &out, &out); !strings.Contains(out.String(), "did you mean token?") {
+		t.Errorf("no hint: %s", out.String())
+	}
 	keyFile := filepath.Join(t.TempDir(), "key.json")
 	if err := os.WriteFile(keyFile, []byte(`{"server":"https://127.0.0.1:1","key":"pintakey_x_y"}`), 0o600); err != nil {
 		t.Fatal(err)
