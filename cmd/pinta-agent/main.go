@@ -92,11 +92,15 @@ func (a *app) rootCommand() *cobra.Command {
 
 func showHelp(c *cobra.Command, _ []string) error { return c.Help() }
 
-// markUsage makes wrong arguments of any command a usageError.
+// markUsage makes wrong arguments and missing flags of any command a usageError.
 func markUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
+			err := check(c, args)
+			if err == nil {
+				err = c.ValidateRequiredFlags()
+			}
+			if err != nil {
 				return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
 			}
 			return nil
