@@ -55,6 +55,6 @@ func Unit(user bool) string {
 // kardianos/service, with its log in a file of the caller's.
 func Plist(log string) string {
 	var escaped strings.Builder
-	xml.EscapeText(&escaped, []byte(log)) //nolint:errcheck // a Builder takes all
+	xml.EscapeText(&escaped, []byte(log)) // a Builder takes all
 	return strings.NewReplacer(plistProgram, "{{Path | html}}", plistLog, escaped.String()).Replace(packagedPlist)
 }
