@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -89,17 +92,18 @@ func (a *app) diagnoseService(ctx context.Context, managed bool, d *diagnosis, a
 	}
 }
 
-// wayTo connects to the Manager as the agent does and says what it saw.
+// wayTo connects to the Manager as the agent does and says what it saw: the
+// chain, above all, where it is refused.
 func (a *app) wayTo(ctx context.Context, identity enroll.Identity) *way {
 	network := a.settings.Network()
-	w := &way{URL: identity.Manager, Proxy: "direct"}
-	if proxy, err := network.ProxyFor(identity.Manager); err != nil {
+	w := &way{URL: cmp.Or(a.settings.Text(settings.KeyManagerURL), identity.Manager), Proxy: "direct"}
+	if proxy, err := network.ProxyFor(w.URL); err != nil {
 		w.Error = err.Error()
 		return w
 	} else if proxy != "" {
 		w.Proxy = proxy
 	}
-	network.Pin = settings.Pin{Server: identity.Manager, SPKI: identity.Pin}
+	network.Pin = settings.Pin{Server: w.URL, SPKI: identity.Pin}
 	client, err := network.HTTPClient()
 	if err != nil {
 		w.Error = err.Error()
@@ -108,7 +112,7 @@ func (a *app) wayTo(ctx context.Context, identity enroll.Identity) *way {
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(identity.Manager, "/")+"/api/v1/healthz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(w.URL, "/")+"/api/v1/healthz", nil)
 	if err != nil {
 		w.Error = err.Error()
 		return w
@@ -116,16 +120,24 @@ func (a *app) wayTo(ctx context.Context, identity enroll.Identity) *way {
 	response, err := client.Do(request)
 	if err != nil {
 		w.Error = err.Error()
+		if refused := new(tls.CertificateVerificationError); errors.As(err, &refused) {
+			w.Chain = chain(refused.UnverifiedCertificates)
+		}
 		return w
 	}
 	defer response.Body.Close()
 	if response.TLS != nil {
-		for _, c := range response.TLS.PeerCertificates {
-			w.Chain = append(w.Chain, fmt.Sprintf("%s (by %s, until %s, key %.8x…)", c.Subject, c.Issuer, c.NotAfter.Format(time.DateOnly), settings.Fingerprint(c)))
-		}
+		w.Chain = chain(response.TLS.PeerCertificates)
 	}
 	if response.StatusCode >= 300 {
 		w.Error = "the Manager answers " + response.Status
 	}
 	return w
+}
+
+func chain(certificates []*x509.Certificate) (out []string) {
+	for _, c := range certificates {
+		out = append(out, fmt.Sprintf("%s (by %s, until %s, key %.8x…)", c.Subject, c.Issuer, c.NotAfter.Format(time.DateOnly), settings.Fingerprint(c)))
+	}
+	return out
 }

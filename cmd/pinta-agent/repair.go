@@ -98,7 +98,10 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.print(d, func(p *page) { p.findings(d.Findings) }); err != nil {
+			if err := a.print(d, func(p *page) {
+				p.way(d.Manager)
+				p.findings(d.Findings)
+			}); err != nil {
 				return err
 			}
 			if d.Broken() {
@@ -106,6 +109,19 @@ func (a *app) doctorCommand() *cobra.Command {
 			}
 			return nil
 		},
+	}
+}
+
+// way prints how the Manager is reached.
+func (p *page) way(w *way) {
+	if w == nil {
+		return
+	}
+	p.title("Way to the Manager")
+	p.row("address", "%s", w.URL)
+	p.row("proxy", "%s", w.Proxy)
+	for _, c := range w.Chain {
+		p.row("certificate", "%s", c)
 	}
 }
 

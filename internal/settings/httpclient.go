@@ -153,13 +153,16 @@ func pinTo(config *tls.Config, pin [sha256.Size]byte, host string) {
 				intermediates.AddCert(c)
 			}
 		}
-		if !pinned {
-			return errors.New("the server shows none of the certificates that the enrolment token pins: " +
+		var err error
+		if pinned {
+			_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, DNSName: host})
+		} else {
+			err = errors.New("the server shows none of the certificates that the enrolment token pins: " +
 				"a TLS-inspecting proxy stands between, or the Manager's certificate was replaced (make a new token)")
 		}
-		_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
-			Roots: roots, Intermediates: intermediates, DNSName: host,
-		})
-		return err
+		if err != nil {
+			return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+		}
+		return nil
 	}
 }
