@@ -62,6 +62,10 @@ type registration struct {
 // without a body defines none.
 var shellEnv = map[string]string{"BASH_ENV": "", "SHELLOPTS": "", "BASH_FUNC_[%%": "", "BASH_FUNC_echo%%": "", "BASH_FUNC_exit%%": ""}
 
+// runtimeEnv disarms what ends or slows a Go program before its main: a
+// GOMEMLIMIT or GODEBUG that can't be read is fatal (security.md S17).
+var runtimeEnv = map[string]string{"GOMEMLIMIT": "", "GODEBUG": "", "GOGC": ""}
+
 // UserHookFile returns the content of ~/.copilot/hooks/pinta-copilot.json.
 func (r registration) userFile() ([]byte, error) {
 	return r.render(Entry{Bash: POSIX(r.Hook), PowerShell: PowerShell(r.Hook)})
@@ -106,6 +110,7 @@ func (r registration) render(e Entry) ([]byte, error) {
 	for _, event := range Events {
 		e.Type, e.TimeoutSec = "command", hostTimeout
 		e.Env = map[string]string{"PINTA_COPILOT_EVENT": event, "PINTA_COPILOT_SOURCE": r.Source}
+		maps.Copy(e.Env, runtimeEnv)
 		maps.Copy(e.Env, r.Env)
 		if e.Bash != "" || e.Exec != "" {
 			maps.Copy(e.Env, shellEnv)

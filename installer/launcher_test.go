@@ -187,6 +187,32 @@ func TestEntryDisarmsShell(t *testing.T) {
 	}
 }
 
+// TestEntryDisarmsRuntime: no variable of the Go runtime keeps the hook, a Go
+// program as this one, from starting.
+func TestEntryDisarmsRuntime(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entry []string
+	for k, v := range runtimeEnv {
+		entry = append(entry, k+"="+v)
+	}
+	for _, hostile := range []string{"GOMEMLIMIT=x", "GODEBUG=fips140=x"} {
+		start := func(env ...string) error {
+			command := exec.Command(self, "-test.run=^$")
+			command.Env = append(os.Environ(), env...)
+			return command.Run()
+		}
+		if start(hostile) == nil {
+			t.Errorf("%s: harmless, so nothing is proved", hostile)
+		}
+		if err := start(append([]string{hostile}, entry...)...); err != nil {
+			t.Errorf("%s: %v", hostile, err)
+		}
+	}
+}
+
 // TestLauncherPassesLargeInput: the event goes through untouched.
 func TestLauncherPassesLargeInput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pinta-hook")

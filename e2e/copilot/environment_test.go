@@ -32,7 +32,7 @@ func hostile(c cli, dead string) map[string]string {
 		"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost", // for the model, which is the CLI's own
 		"VSCODE_PID": "1", "VSCODE_IPC_HOOK": "/dev/null", "TERM_PROGRAM": "vscode",
 		"COPILOT_AGENT_PROMPT": "spoiled",
-		"GODEBUG":              "http2debug=2,netdns=go+9", "GOTRACEBACK": "crash", "GOMAXPROCS": "1", "GOGC": "1", "GOMEMLIMIT": "1MiB",
+		"GODEBUG":              "fips140=spoiled", "GOTRACEBACK": "crash", "GOMAXPROCS": "1", "GOGC": "1", "GOMEMLIMIT": "spoiled",
 		"LD_PRELOAD": "/nonexistent/spoiled.so", "ENV": "/nonexistent/profile", "SHELLOPTS": "errexit", "IFS": "/", "CDPATH": "/",
 		"BASH_FUNC_[%%": "() { return 1; }", "BASH_FUNC_exit%%": "() { return 2; }", "BASH_FUNC_exec%%": "() { return 3; }",
 		"PINTA_ENROLLMENT_TOKEN": "not-a-token",

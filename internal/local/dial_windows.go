@@ -30,12 +30,14 @@ func Dial(t Target, deadline time.Time) (Conn, error) {
 		_ = windows.CloseHandle(h)
 		return nil, err
 	}
-	event, err := windows.CreateEvent(nil, 1, 0, nil)
-	if err != nil {
-		_ = windows.CloseHandle(h)
-		return nil, err
+	p := &pipe{handle: h, deadline: deadline}
+	for _, event := range []*windows.Handle{&p.reads, &p.writes} {
+		if *event, err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
+			_ = p.Close()
+			return nil, err
+		}
 	}
-	return &pipe{handle: h, event: event, deadline: deadline}, nil
+	return p, nil
 }
 
 func openPipe(name *uint16, deadline time.Time) (windows.Handle, error) {
@@ -80,16 +82,18 @@ func checkOwner(h windows.Handle) error {
 }
 
 // pipe is the client's end, read and written with overlapped calls so that
-// each can end by the deadline.
+// each can end by the deadline. One reader and one writer may work at once, as
+// net/http does: each has an event of its own, or the end of a write would pass
+// for the end of a read.
 type pipe struct {
-	handle, event windows.Handle
-	deadline      time.Time
+	handle, reads, writes windows.Handle
+	deadline              time.Time
 }
 
 func (p *pipe) SetDeadline(t time.Time) error { p.deadline = t; return nil }
 
 func (p *pipe) Read(b []byte) (int, error) {
-	n, err := p.transfer(func(done *uint32, o *windows.Overlapped) error { return windows.ReadFile(p.handle, b, done, o) })
+	n, err := p.transfer(p.reads, func(done *uint32, o *windows.Overlapped) error { return windows.ReadFile(p.handle, b, done, o) })
 	if err == windows.ERROR_BROKEN_PIPE || err == windows.ERROR_PIPE_NOT_CONNECTED || err == nil && n == 0 && len(b) > 0 {
 		return n, io.EOF
 	}
@@ -99,7 +103,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 func (p *pipe) Write(b []byte) (int, error) {
 	written := 0
 	for written < len(b) {
-		n, err := p.transfer(func(done *uint32, o *windows.Overlapped) error {
+		n, err := p.transfer(p.writes, func(done *uint32, o *windows.Overlapped) error {
 			return windows.WriteFile(p.handle, b[written:], done, o)
 		})
 		written += n
@@ -112,15 +116,15 @@ func (p *pipe) Write(b []byte) (int, error) {
 
 // transfer starts one overlapped call and waits for it, or cancels it at the
 // deadline and waits until the system has let go of the buffer.
-func (p *pipe) transfer(start func(*uint32, *windows.Overlapped) error) (int, error) {
+func (p *pipe) transfer(event windows.Handle, start func(*uint32, *windows.Overlapped) error) (int, error) {
 	var done uint32
-	o := &windows.Overlapped{HEvent: p.event}
+	o := &windows.Overlapped{HEvent: event}
 	err := start(&done, o)
 	if err != windows.ERROR_IO_PENDING {
 		return int(done), err
 	}
 	ms := uint32(max(time.Until(p.deadline), 0) / time.Millisecond)
-	state, werr := windows.WaitForSingleObject(p.event, ms)
+	state, werr := windows.WaitForSingleObject(event, ms)
 	if werr != nil || state != windows.WAIT_OBJECT_0 {
 		_ = windows.CancelIoEx(p.handle, o)
 	}
@@ -132,6 +136,10 @@ func (p *pipe) transfer(start func(*uint32, *windows.Overlapped) error) (int, er
 }
 
 func (p *pipe) Close() error {
-	_ = windows.CloseHandle(p.event)
+	for _, event := range []windows.Handle{p.reads, p.writes} {
+		if event != 0 {
+			_ = windows.CloseHandle(event)
+		}
+	}
 	return windows.CloseHandle(p.handle)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 )
 
 // Command is the hidden command that a child is started with; not on Windows.
@@ -18,7 +19,7 @@ func (p *Parent) spawn() (*child, error) {
 	outR, outW := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := Serve(context.Background(), inR, outW, keptOpen{p.o.Listener}, p.o.Setup.SpoolDir, p.o.Stderr)
+		err := Serve(context.Background(), inR, outW, lend(p.o.Listener), p.o.Setup.SpoolDir, p.o.Stderr)
 		outW.CloseWithError(err)
 		done <- err
 	}()
@@ -28,10 +29,53 @@ func (p *Parent) spawn() (*child, error) {
 	}, nil
 }
 
-// keptOpen is a listener that outlives the servers on it.
-type keptOpen struct{ net.Listener }
+// lent is the service's listener for one child. Closing it ends the child's
+// Accept, without which the child would never end; the service's stays open for
+// the next one.
+type lent struct {
+	net.Listener
+	conns  <-chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
 
-func (keptOpen) Close() error { return nil }
+// accepting holds a channel of connections for each listener that is lent.
+var accepting sync.Map
+
+func lend(l net.Listener) *lent {
+	conns := make(chan net.Conn)
+	if known, loaded := accepting.LoadOrStore(l, conns); loaded {
+		conns = known.(chan net.Conn)
+	} else {
+		go func() {
+			defer close(conns)
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				conns <- c
+			}
+		}()
+	}
+	return &lent{Listener: l, conns: conns, closed: make(chan struct{})}
+}
+
+func (l *lent) Accept() (net.Conn, error) {
+	select {
+	case c, ok := <-l.conns:
+		if ok {
+			return c, nil
+		}
+	case <-l.closed:
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *lent) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
 
 // Unprivileged reports whether children run as an account of their own.
 func Unprivileged(string) bool { return false }

@@ -21,7 +21,7 @@ func listen(name string, o Options) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: who am I: %w", name, err)
 	}
-	sddl := "D:P(D;;GA;;;NU)(A;;GA;;;SY)(A;;GA;;;" + user.User.Sid.String() + ")"
+	sddl := "O:" + user.User.Sid.String() + "D:P(D;;GA;;;NU)(A;;GA;;;SY)(A;;GA;;;" + user.User.Sid.String() + ")"
 	if o.Everyone {
 		sddl += "(A;;GA;;;BA)(A;;" + clientRights + ";;;AU)"
 	}
