@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/daemon"
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/endpoint"
+	"github.com/pinta-ai/pinta-agent/guard"
 	"github.com/pinta-ai/pinta-agent/installer"
 	"github.com/pinta-ai/pinta-agent/installer/users"
 )
@@ -61,6 +63,7 @@ func (a *app) endpointCommand() *cobra.Command {
 			small, stop := context.WithCancel(context.Background())
 			defer stop()
 			go endpoint.KeepSmall(small)
+			debug.SetGCPercent(guard.GCPercent)
 			// The parent says when to end, by closing stdin: a signal to the whole
 			// process group must not end the relay before its last delivery.
 			return endpoint.Serve(context.WithoutCancel(c.Context()), a.stdin, a.stdout, listener, spool, a.stderr)

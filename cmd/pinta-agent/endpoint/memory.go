@@ -11,16 +11,12 @@ import (
 const (
 	releaseEvery = 5 * time.Second
 	releaseOver  = 3 << 20
-	// gcPercent trades a little time for a smaller heap: these processes idle
-	// nearly always.
-	gcPercent = 50
 )
 
 // KeepSmall gives memory back that a burst of work has left: without it an idle
 // process keeps the most that it ever needed, since nothing makes it collect.
 // It returns when ctx ends.
 func KeepSmall(ctx context.Context) {
-	debug.SetGCPercent(gcPercent)
 	tick := time.NewTicker(releaseEvery)
 	defer tick.Stop()
 	var before uint64
