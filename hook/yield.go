@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -53,25 +54,33 @@ func (r *run) cliClient(e *event.Event) bool {
 // inForce says whether the policy file registers the machine's run for the
 // event of this binding.
 func inForce(data []byte, binding string) bool {
-	if binding == "" || !rawjson.Depth(data, 64) || !rawjson.Valid(data) {
+	data = bytes.Trim(data, " \t\r\n")
+	if binding == "" || rawjson.Kind(data) != '{' || !rawjson.Depth(data, 64) || !rawjson.Valid(data) {
 		return false
 	}
-	top, err := rawjson.Members(data)
-	if err != nil {
-		return false
-	}
-	for _, m := range top {
-		switch m.Key {
+	// Checked once, then walked: a policy file is some 20 KiB, and a run that
+	// yields shall cost nothing to speak of.
+	var hooks, list []byte
+	known := true
+	rawjson.Walk(data, func(key, value []byte) {
+		switch name, _ := rawjson.Unquote(key); name {
 		case "version":
-			if string(m.Value) != "1" {
-				return false
-			}
+			known = known && string(value) == "1"
 		case "hooks":
+			hooks = value
 		default: // the host skips a policy file with a key that it doesn't know
-			return false
+			known = false
 		}
+	})
+	if !known || rawjson.Kind(hooks) != '{' {
+		return false
 	}
-	entries, err := rawjson.Elements(member(member(data, "hooks"), binding))
+	rawjson.Walk(hooks, func(key, value []byte) {
+		if event, _ := rawjson.Unquote(key); event == binding {
+			list = value
+		}
+	})
+	entries, err := rawjson.Elements(list)
 	if err != nil {
 		return false
 	}

@@ -37,22 +37,24 @@ type site struct {
 	admin *api.Client
 	srv   *httptest.Server
 	// lose is asked after each answer whether it gets lost.
-	lose func(*http.Request) bool
+	lose atomic.Pointer[func(*http.Request) bool]
 	// turned is how far the Manager's clock is ahead of ours.
 	turned atomic.Int64
 }
 
+func (s *site) loseReplies(to func(*http.Request) bool) { s.lose.Store(&to) }
+
 func newSite(t *testing.T) *site {
 	s := &site{t: t}
 	s.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lost := s.lose
+		lost := s.lose.Load()
 		if lost == nil {
 			s.m.Handler().ServeHTTP(w, r)
 			return
 		}
 		rec := httptest.NewRecorder()
 		s.m.Handler().ServeHTTP(rec, r)
-		if lost(r) {
+		if (*lost)(r) {
 			panic(http.ErrAbortHandler)
 		}
 		for k, v := range rec.Header() {
@@ -232,12 +234,12 @@ func TestLifeOneTimeTokenIsForOneMachine(t *testing.T) {
 func TestLifeLostReply(t *testing.T) {
 	site, laptop := newSite(t), newHost(t)
 	tok := site.token(1)
-	site.lose = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/enroll") }
+	site.loseReplies(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/enroll") })
 	if _, err := laptop.enrol(tok, 500*time.Millisecond); enroll.Code(err) != enroll.CodeUnreachable {
 		t.Fatalf("%v", err)
 	}
 	laptop.restart()
-	site.lose = nil
+	site.lose.Store(nil)
 	r := laptop.mustEnrol(tok)
 	if all := site.devices(); len(all) != 1 || all[0].DeviceID != r.DeviceID {
 		t.Errorf("%+v", all)
@@ -285,11 +287,11 @@ func TestLifeRotateCutOff(t *testing.T) {
 		t.Run("reply lost of "+path, func(t *testing.T) {
 			site, laptop := newSite(t), newHost(t)
 			laptop.mustEnrol(site.token(1))
-			site.lose = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, path) }
+			site.loseReplies(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, path) })
 			if err := laptop.client().RotateKey(t.Context()); err == nil && path == "/device/keys" {
 				t.Fatal("nothing was lost")
 			}
-			site.lose = nil
+			site.lose.Store(nil)
 			laptop.restart()
 			laptop.mustReport()
 			if o, err := laptop.state.Overview(); err != nil || o.Rotating {
@@ -504,11 +506,11 @@ func TestLifeConfigAndActions(t *testing.T) {
 func TestLifeRetiredBeforeTheReply(t *testing.T) {
 	site, laptop := newSite(t), newHost(t)
 	tok := site.token(2)
-	site.lose = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/enroll") }
+	site.loseReplies(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/enroll") })
 	if _, err := laptop.enrol(tok, 500*time.Millisecond); enroll.Code(err) != enroll.CodeUnreachable {
 		t.Fatalf("%v", err)
 	}
-	site.lose = nil
+	site.lose.Store(nil)
 	if err := api.Done(site.admin.RetireDevice(t.Context(), site.devices()[0].DeviceID)); err != nil {
 		t.Fatal(err)
 	}

@@ -78,10 +78,11 @@ type T interface {
 
 // New starts a Manager on loopback, ended with the test.
 func New(t testing.TB) *Manager {
-	var m *Manager
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.ServeHTTP(w, r) }))
+	srv := httptest.NewUnstartedServer(nil)
+	m := Offline(t, "http://"+srv.Listener.Addr().String())
+	srv.Config.Handler = m
+	srv.Start()
 	t.Cleanup(srv.Close)
-	m = Offline(t, srv.URL)
 	return m
 }
 

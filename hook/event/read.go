@@ -19,6 +19,9 @@ const (
 	// the object, and for how long trailing bytes are taken in all.
 	minGrace = 20 * time.Millisecond
 	maxGrace = time.Second
+	// while bytes still come: their writer is there, and may be held up by a
+	// busy machine for many times its rhythm.
+	comingGrace = 250 * time.Millisecond
 	maxDrain = 3 * time.Second
 )
 
@@ -107,7 +110,8 @@ func (in *Input) read(p []byte) (int, error) {
 }
 
 // Drain takes what the host still writes, so that it sees no broken pipe. It
-// waits for the end of the pipe as long as the host's own rhythm suggests.
+// waits for the end of the pipe as long as the host's own rhythm suggests, and
+// longer once something came.
 func (in *Input) Drain() {
 	var sink [4 << 10]byte
 	grace := min(max(2*in.pause+minGrace, minGrace), maxGrace)
@@ -115,6 +119,7 @@ func (in *Input) Drain() {
 		if _, err := in.src.Read(sink[:], grace); err != nil {
 			in.ended = true
 		}
+		grace = max(grace, comingGrace)
 	}
 }
 

@@ -58,11 +58,17 @@ func items(data []byte, open byte, add func(key, value []byte)) error {
 	if skipSpace(data, end) != len(data) {
 		return ErrSyntax
 	}
-	// From here on the text is known to be well formed.
-	pos = skipSpace(data, pos+1)
+	Walk(data[pos:end], add)
+	return nil
+}
+
+// Walk calls add for each member or element of an object or array that is known to be well formed and has no white space
+// around it; key is empty in an array. It reads each byte once.
+func Walk(data []byte, add func(key, value []byte)) {
+	pos, end := skipSpace(data, 1), len(data)
 	for pos < end-1 {
 		var key []byte
-		if open == '{' {
+		if data[0] == '{' {
 			last := stringEnd(data, pos)
 			key = data[pos:last]
 			pos = skipSpace(data, skipSpace(data, last)+1)
@@ -74,7 +80,6 @@ func items(data []byte, open byte, add func(key, value []byte)) error {
 			pos = skipSpace(data, pos+1)
 		}
 	}
-	return nil
 }
 
 // valueEnd is Value for text that is known to be well formed: it need only count brackets.

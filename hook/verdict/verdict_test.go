@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -112,12 +113,15 @@ func TestJudge(t *testing.T) {
 }
 
 func TestAsk(t *testing.T) {
+	var mu sync.Mutex // the connection orders the calls, but not for the race detector
 	var sizes []int
 	var headers []http.Header
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
 		_, _ = b.ReadFrom(r.Body)
+		mu.Lock()
 		sizes, headers = append(sizes, b.Len()), append(headers, r.Header)
+		mu.Unlock()
 		if b.Len() > MaxRetry {
 			w.WriteHeader(413)
 			return
@@ -128,6 +132,8 @@ func TestAsk(t *testing.T) {
 	q := Question{Endpoint: s.URL, Body: func(limit int) []byte { return bytes.Repeat([]byte("x"), limit) }, Budget: func(int) time.Duration { return 3500 * time.Microsecond * 1000 },
 		Latest: time.Now().Add(time.Minute), Env: func(string) string { return "" }}
 	v, err := Ask(q)
+	mu.Lock()
+	defer mu.Unlock()
 	if err != nil || v.Decision != Deny || len(sizes) != 2 || sizes[0] != MaxQuestion || sizes[1] != MaxRetry {
 		t.Errorf("%+v %v %v", v, err, sizes)
 	}

@@ -41,6 +41,7 @@ func Dial(t Target, deadline time.Time) (Conn, error) {
 
 // FD is a connected stream socket driven by poll(2) instead of the runtime's
 // network poller, which would cost start-up an epoll instance and a goroutine.
+// It is for one goroutine.
 type FD struct {
 	fd       int
 	deadline time.Time
@@ -182,3 +183,7 @@ func (c *FD) Write(p []byte) (int, error) {
 }
 
 func (c *FD) Close() error { return unix.Close(c.fd) }
+
+// File gives the socket away, for callers that read and write it at once, which
+// an FD doesn't bear. c must not be used after it.
+func (c *FD) File() *os.File { return os.NewFile(uintptr(c.fd), "socket") }

@@ -151,14 +151,10 @@ func (a *agent) poll(ctx context.Context) error {
 	if err == nil {
 		etag = res.Header.Get("ETag")
 	}
-	doc, err := api.Raw(res, err)
+	version, err := a.fleet.take(a, res, err)
 	if fresh && (err == nil || errors.Is(err, api.ErrNotModified)) {
 		a.polls.Add(1)
 	}
-	if err != nil {
-		return err
-	}
-	version, err := a.fleet.check(a, string(doc))
 	if err != nil {
 		return err
 	}

@@ -84,11 +84,11 @@ func Ask(ctx context.Context, l settings.Layout, method, path string, into any) 
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			c, err := local.Dial(target, time.Now().Add(controlTime))
+			c, err := dial(target, time.Now().Add(controlTime))
 			if err != nil {
 				return nil, ErrNotRunning
 			}
-			return netConn{c}, nil
+			return c, nil
 		}}}
 	r, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, nil)
 	if err != nil {
@@ -115,11 +115,3 @@ func Ask(ctx context.Context, l settings.Layout, method, path string, into any) 
 	}
 	return nil
 }
-
-// netConn gives a local connection the methods that net/http asks for.
-type netConn struct{ local.Conn }
-
-func (netConn) LocalAddr() net.Addr                  { return &net.UnixAddr{} }
-func (netConn) RemoteAddr() net.Addr                 { return &net.UnixAddr{} }
-func (c netConn) SetReadDeadline(t time.Time) error  { return c.SetDeadline(t) }
-func (c netConn) SetWriteDeadline(t time.Time) error { return c.SetDeadline(t) }

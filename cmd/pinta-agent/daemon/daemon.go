@@ -90,7 +90,7 @@ func Run(ctx context.Context, o Options) error {
 	defer control.Close()
 	d.device = device.New(device.Options{State: d.state, Client: d.client, Log: o.Log, Callbacks: d.callbacks()})
 	if err := d.identify(ctx); err != nil && !errors.Is(err, enroll.ErrNotEnrolled) {
-		return err
+		o.Log.Warn("guard and relay don't know this device's identity", "error", err)
 	}
 	// The first child starts with the last good config: no hook is answered
 	// without it, and nothing is installed by less than it says.

@@ -151,11 +151,7 @@ func localClient(url string) (*http.Client, error) {
 	}
 	return &http.Client{Timeout: drainTime, Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			c, err := local.Dial(target, time.Now().Add(drainTime))
-			if err != nil {
-				return nil, err
-			}
-			return netConn{c}, nil
+			return dial(target, time.Now().Add(drainTime))
 		}}}, nil
 }
 
