@@ -22,7 +22,7 @@ const (
 	// while bytes still come: their writer is there, and may be held up by a
 	// busy machine for many times its rhythm.
 	comingGrace = 250 * time.Millisecond
-	maxDrain = 3 * time.Second
+	maxDrain    = 3 * time.Second
 )
 
 var (
