@@ -1,11 +1,13 @@
 package manager
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -18,8 +20,9 @@ import (
 // GetDeviceConfig implements GET /device/config.
 func (s deviceSurface) GetDeviceConfig(w http.ResponseWriter, r *http.Request, c deviceCaller, params api.GetDeviceConfigParams) {
 	conf, ok := s.hub.config(c.group)
+	packed := takesGzip(r)
 	if !ok || conf.ETag != params.IfNoneMatch || params.Wait == 0 {
-		s.giveConfig(w, c.id, c.group, c.movedAt, params.IfNoneMatch)
+		s.giveConfig(w, c.id, c.group, c.movedAt, params.IfNoneMatch, packed)
 		return
 	}
 	if s.hub.held.Load() >= maxHeld {
@@ -31,7 +34,7 @@ func (s deviceSurface) GetDeviceConfig(w http.ResponseWriter, r *http.Request, c
 		w.group = group
 		return s.hub.add(id, etag, w)
 	}
-	s.hold(w, r, apart(time.Duration(params.Wait)*time.Second), add, func(w http.ResponseWriter) { s.afterWait(w, id, boot, etag) })
+	s.hold(w, r, apart(time.Duration(params.Wait)*time.Second), add, func(w http.ResponseWriter) { s.afterWait(w, id, boot, etag, packed) })
 }
 
 // apart shortens a long wait by up to a fifth: what a publication has brought into step comes out of it again, or the whole
@@ -44,7 +47,7 @@ func apart(d time.Duration) time.Duration {
 }
 
 // afterWait looks the device up again: it may have been moved or retired meanwhile, or found to be a clone.
-func (s deviceSurface) afterWait(w http.ResponseWriter, id, boot, etag string) {
+func (s deviceSurface) afterWait(w http.ResponseWriter, id, boot, etag string, packed bool) {
 	if s.hub.released() {
 		s.ending().Write(w)
 		return
@@ -62,12 +65,13 @@ func (s deviceSurface) afterWait(w http.ResponseWriter, id, boot, etag string) {
 		api.NewProblem(api.ProblemCodeClone, "").Write(w)
 		return
 	}
-	s.giveConfig(w, id, d.Group, d.MovedAt, etag)
+	s.giveConfig(w, id, d.Group, d.MovedAt, etag, packed)
 }
 
 // giveConfig answers with a group's config, unless it is the one that the device has. One that was moved since it was enrolled
-// gets the proof of it, signed now: by a key that it knows, for the version that comes along.
-func (s deviceSurface) giveConfig(w http.ResponseWriter, id, group string, movedAt time.Time, etag string) {
+// gets the proof of it, signed now: by a key that it knows, for the version that comes along. packed says that it takes gzip:
+// a publication goes to the whole fleet at once, often over one line.
+func (s deviceSurface) giveConfig(w http.ResponseWriter, id, group string, movedAt time.Time, etag string, packed bool) {
 	conf, ok := s.hub.config(group)
 	if !ok {
 		s.fail(w, nil, fmt.Errorf("group of device %s has no config", id))
@@ -89,7 +93,33 @@ func (s deviceSurface) giveConfig(w http.ResponseWriter, id, group string, moved
 		}
 		w.Header().Set("Pinta-Group", move)
 	}
+	w.Header().Set("Vary", "Accept-Encoding")
+	if packed {
+		w.Header().Set("Content-Encoding", "gzip")
+		document(w, http.StatusOK, conf.packed)
+		return
+	}
 	document(w, http.StatusOK, conf.JWS)
+}
+
+// takesGzip says whether the answer to r may be packed.
+func takesGzip(r *http.Request) bool {
+	for coding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		name, quality, _ := strings.Cut(strings.TrimSpace(coding), ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			return strings.Trim(strings.TrimPrefix(strings.TrimSpace(quality), "q="), "0.") != "" || quality == ""
+		}
+	}
+	return false
+}
+
+// pack compresses a document.
+func pack(doc string) string {
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, doc) // a strings.Builder takes all
+	_ = z.Close()
+	return b.String()
 }
 
 // device reads a device; the record must not be changed.

@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -314,4 +316,47 @@ func TestAuditChain(t *testing.T) {
 	page, err = api.JSON[api.AuditPage](admin.ListAudit(t.Context(), api.ListAuditParams{}))
 	b.must(err)
 	equal(t, page.Verified, false)
+}
+
+// TestConfigPacked: the document is one, whatever coding it travels in.
+func TestConfigPacked(t *testing.T) {
+	b := newBed(t)
+	d := b.device()
+	want, plain, err := d.poll("", 0)
+	b.must(err)
+	for accept, coding := range map[string]string{
+		"": "", "identity": "", "gzip": "gzip", "br, GZIP;q=0.5": "gzip", "gzip;q=0": "", "gzip; q=0.000": "", "x-gzip": "", "gzip;q=1.0": "gzip",
+	} {
+		c := d.client()
+		c.HTTP = accepting{c.HTTP, accept}
+		res, err := c.GetDeviceConfig(t.Context(), api.GetDeviceConfigParams{})
+		b.must(err)
+		equal(t, res.Header.Get("Content-Encoding"), coding)
+		equal(t, res.Header.Get("ETag"), plain.Header.Get("ETag"))
+		equal(t, res.Header.Get("Vary"), "Accept-Encoding")
+		var body io.Reader = res.Body
+		if coding == "gzip" {
+			body, err = gzip.NewReader(body)
+			b.must(err)
+		}
+		doc, err := io.ReadAll(body)
+		b.must(err)
+		b.must(res.Body.Close())
+		var got api.GuardConfig
+		b.must(api.Verify(string(doc), &got, d.keys()))
+		equal(t, got.Version, want.Version)
+	}
+}
+
+// accepting declares which codings an answer may have.
+type accepting struct {
+	doer interface {
+		Do(*http.Request) (*http.Response, error)
+	}
+	codings string
+}
+
+func (a accepting) Do(r *http.Request) (*http.Response, error) {
+	r.Header["Accept-Encoding"] = []string{a.codings} // set, even to nothing, the transport adds none
+	return a.doer.Do(r)
 }

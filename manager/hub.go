@@ -20,12 +20,18 @@ const (
 // hub holds the signed config of each group and knows who waits for a newer one.
 type hub struct {
 	mu      sync.Mutex
-	groups  map[string]configRecord
+	groups  map[string]config
 	waiters map[string]*waiter // by device
 	held    atomic.Int64       // polls that are held or are being answered
 	crowd   int64              // held when the end began
 	ends    chan struct{}
 	woken   map[string]time.Time // who hasn't come back yet
+}
+
+// config is a signed config as it is served.
+type config struct {
+	configRecord
+	packed string // its JWS by gzip
 }
 
 // waiter is one held poll. wake may be called more than once, from anywhere, and never blocks.
@@ -35,11 +41,11 @@ type waiter struct {
 }
 
 func newHub() *hub {
-	return &hub{woken: map[string]time.Time{}, groups: map[string]configRecord{}, waiters: map[string]*waiter{}, ends: make(chan struct{})}
+	return &hub{woken: map[string]time.Time{}, groups: map[string]config{}, waiters: map[string]*waiter{}, ends: make(chan struct{})}
 }
 
 // config returns a group's config.
-func (h *hub) config(group string) (configRecord, bool) {
+func (h *hub) config(group string) (config, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c, ok := h.groups[group]
@@ -55,7 +61,7 @@ func (h *hub) load(list []configRecord) {
 		if old, ok := h.groups[c.Group]; ok && old.ETag == c.ETag && old.Override == c.Override {
 			continue
 		}
-		h.groups[c.Group] = c
+		h.groups[c.Group] = config{c, pack(c.JWS)}
 		changed[c.Group] = true
 	}
 	var wake []string

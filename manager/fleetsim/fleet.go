@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -180,8 +181,12 @@ func (f *fleet) take(a *agent, res *http.Response, err error) (version int64, _ 
 	if last := f.checked.Load(); last != nil && bytes.Equal(last.doc, b.Bytes()) {
 		return last.version, nil
 	}
+	doc, err := unpacked(res.Header, b.Bytes())
+	if err != nil {
+		return 0, fmt.Errorf("read the config: %w", err)
+	}
 	var c api.GuardConfig
-	if err := api.Verify(b.String(), &c, a.keys); err != nil {
+	if err := api.Verify(doc, &c, a.keys); err != nil {
 		return 0, err
 	}
 	if c.Aud != a.caller.Audience || c.Version < a.version.Load() || !time.Now().Before(c.ExpiresAt) {
@@ -189,6 +194,18 @@ func (f *fleet) take(a *agent, res *http.Response, err error) (version int64, _ 
 	}
 	f.checked.Store(&checked{bytes.Clone(b.Bytes()), c.Version})
 	return c.Version, nil
+}
+
+func unpacked(h http.Header, body []byte) (string, error) {
+	if h.Get("Content-Encoding") != "gzip" {
+		return string(body), nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	doc, err := io.ReadAll(io.LimitReader(z, api.MaxConfig))
+	return string(doc), err
 }
 
 // acked notes that the Manager took an agent's first report of a version.
