@@ -73,7 +73,9 @@ func TestSpeed(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("figures of a race build say nothing")
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(GCPercent)) // as the agent does
+	percent := debug.SetGCPercent(-1)
+	PaceCollector() // as the agent does
+	defer func() { ballast = nil; debug.SetGCPercent(percent) }()
 	e := loaded(t, manyRules(200), Options{})
 	r := rand.New(rand.NewPCG(5, 6))
 	var out strings.Builder

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pinta-ai/pinta-agent/guard/shell"
 	"github.com/pinta-ai/pinta-agent/hook/event"
@@ -44,7 +45,8 @@ type Event struct {
 
 	commands []*shell.Command // parsed on first use
 	parsed   bool
-	limited  bool // more may run than commands lists
+	room     *shell.Room // of commands
+	limited  bool        // more may run than commands lists
 	paths    []string
 	writes   []string
 	resolved bool
@@ -291,22 +293,44 @@ func commandWords(list []byte) string {
 
 // Commands is what the call would run, parsed on first use.
 func (ev *Event) Commands(ctx context.Context) []*shell.Command {
-	if ev.parsed {
+	if ev.parsed || len(ev.scripts) == 0 {
 		return ev.commands
 	}
 	ev.parsed = true
+	ev.room = rooms.Get().(*shell.Room)
 	for _, script := range ev.scripts {
-		var parsed shell.Script
 		if powershellTools[ev.HostTool] {
-			parsed = shell.PowerShell(ctx, script)
-		} else {
-			parsed = shell.Posix(ctx, script)
-			if parsed.Partial && ev.Surface == string(event.Ext) { // a terminal of VS Code on Windows is PowerShell
-				parsed.Commands = append(parsed.Commands, shell.PowerShell(ctx, script).Commands...)
-			}
+			ev.take(shell.PowerShell(ctx, script, ev.room))
+			continue
 		}
-		ev.commands = append(ev.commands, parsed.Commands...)
-		ev.limited = ev.limited || parsed.Limited
+		parsed := shell.Posix(ctx, script, ev.room)
+		ev.take(parsed)
+		if parsed.Partial && ev.Surface == string(event.Ext) { // a terminal of VS Code on Windows is PowerShell
+			ev.take(shell.PowerShell(ctx, script, ev.room))
+		}
 	}
 	return ev.commands
+}
+
+func (ev *Event) take(s shell.Script) {
+	if ev.commands == nil {
+		ev.commands = s.Commands
+	} else {
+		ev.commands = append(ev.commands, s.Commands...)
+	}
+	ev.limited = ev.limited || s.Limited
+}
+
+// rooms are shared between events: the commands of one long script after the
+// other would have the collector run all the time.
+var rooms = sync.Pool{New: func() any { return new(shell.Room) }}
+
+// release gives the memory of the commands back; nobody may hold one any more.
+func (ev *Event) release() {
+	if ev.room == nil {
+		return
+	}
+	ev.room.Clear()
+	rooms.Put(ev.room)
+	ev.room, ev.commands, ev.parsed = nil, nil, false
 }

@@ -31,8 +31,12 @@ const (
 	maxStates = 256
 )
 
-func newDFA(tail *syntax.Regexp) (*dfa, error) {
-	prog, err := syntax.Compile(tail.Simplify())
+func newDFA(tail string) (*dfa, error) {
+	tree, err := syntax.Parse(tail, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type pattern struct {
 type branch struct {
 	words  []string // none: any offset
 	before int
-	tail   *syntax.Regexp // from the word on
+	tail   string // the expression from the word on; as text, for a parsed tree is large and seldom needed
 
 	mu  sync.Mutex
 	dfa *dfa
@@ -41,10 +41,10 @@ func newPattern(source string) (*pattern, error) {
 	p := &pattern{source: source}
 	for _, b := range literal.Branches(tree) {
 		if len(b.Words) == 0 { // the automaton has to try every offset
-			p.branches = []branch{{tail: tree}}
+			p.branches = []branch{{tail: tree.String()}}
 			break
 		}
-		p.branches = append(p.branches, branch{words: b.Words, before: b.Before, tail: b.Tail})
+		p.branches = append(p.branches, branch{words: b.Words, before: b.Before, tail: b.Tail.String()})
 	}
 	if x := newPrefixed(tree); x != nil && len(p.branches) == 1 && len(p.branches[0].words) > 0 && p.branches[0].before == literal.Longest(tree.Sub[0]) {
 		p.prefixed = x // its words begin T, for no other part of T comes before them

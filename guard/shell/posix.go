@@ -15,9 +15,9 @@ import (
 
 // Posix analyses a text that bash, sh or zsh would run. A text with a syntax
 // error runs up to the line of the error, so what was parsed before counts; the
-// rest is cut into words roughly.
-func Posix(ctx context.Context, text string) (out Script) {
-	w := &walker{ctx: ctx, vars: map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n"}}
+// rest is cut into words roughly. The commands are put into room.
+func Posix(ctx context.Context, text string, room *Room) (out Script) {
+	w := &walker{ctx: ctx, room: room, vars: map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n"}}
 	defer func() {
 		if w.out.fault = recover(); w.out.fault != nil { // it must not let a command pass unseen
 			w.out.Partial, w.out.Limited = true, true
@@ -26,6 +26,7 @@ func Posix(ctx context.Context, text string) (out Script) {
 		}
 		out = w.out
 	}()
+	w.out.Commands = make([]*Command, 0, min(len(text)/16+1, 4<<10))
 	w.script(text)
 	return w.out
 }
@@ -39,41 +40,15 @@ type walker struct {
 	nesting  int
 	outputs  int
 	expanded int
-	commands []Command // room for further ones: a long script has thousands
-	strings  []string  // room for words
-}
-
-// command is a new one that has these words.
-func (w *walker) command(words []string) *Command {
-	if len(w.commands) == 0 {
-		w.commands = make([]Command, min(32, len(w.out.Commands)/2+1))
-	}
-	c := &w.commands[0]
-	w.commands = w.commands[1:]
-	if len(words) > 0 {
-		c.set(words)
-	}
-	return c
-}
-
-// room is an empty list that takes n strings before it grows.
-func (w *walker) room(n int) []string {
-	if n > 32 {
-		return make([]string, 0, n)
-	}
-	if len(w.strings) < n {
-		w.strings = make([]string, max(n, min(128, len(w.out.Commands))))
-	}
-	list := w.strings[:0:n]
-	w.strings = w.strings[n:]
-	return list
+	room     *Room
 }
 
 // shallow feeds the parser in small pieces and stops it when its recursion is
 // deep: a stack overflow could not be recovered.
 type shallow struct {
-	ctx  context.Context
-	text string
+	ctx   context.Context
+	text  string
+	reads int
 }
 
 var errDeep = errors.New("nested too deep")
@@ -86,7 +61,7 @@ func (r *shallow) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	var one [1]uintptr
-	if runtime.Callers(maxFrames, one[:]) > 0 {
+	if r.reads++; r.reads%4 == 0 && runtime.Callers(maxFrames, one[:]) > 0 { // it costs as much as 100 bytes of parsing
 		return 0, errDeep
 	}
 	n := copy(p[:min(len(p), 1024)], r.text)
@@ -103,7 +78,7 @@ func (w *walker) script(text string) {
 	defer func() { w.nesting-- }()
 	done := 0
 	var fault error // the iterator may go on after its error and must not be left before it ends
-	for st, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(&shallow{w.ctx, text}) {
+	for st, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(&shallow{ctx: w.ctx, text: text}) {
 		switch {
 		case fault != nil:
 		case err != nil:
@@ -328,7 +303,7 @@ func joined(a, b []string) []string {
 }
 
 func (w *walker) namesOf(from, to int) []string {
-	names := w.room(to - from)
+	names := w.room.list(to - from)
 	for i := from; i < to; i++ {
 		if n := w.out.Commands[i].Name; n != "" {
 			names = append(names, n)
@@ -365,7 +340,7 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 	if r.in != nil {
 		in = r.in
 	}
-	c := newCommand(words)
+	c := w.room.command(words)
 	switch c.Name {
 	case "echo":
 		args := c.Argv
@@ -410,7 +385,7 @@ func (w *walker) call(cmd *syntax.CallExpr, r *redirs, mark int) {
 	for _, a := range cmd.Assigns {
 		env = append(env, w.assign(a, len(cmd.Args) == 0))
 	}
-	words := w.room(len(cmd.Args))
+	words := w.room.list(len(cmd.Args))
 	for _, a := range cmd.Args {
 		words = w.fields(a, words)
 	}
@@ -463,7 +438,7 @@ func (w *walker) declare(d *syntax.DeclClause) {
 			env = append(env, word)
 		}
 	}
-	c := newCommand(words)
+	c := w.room.command(words)
 	c.Env, c.Via = env, w.via
 	w.add(c)
 }
@@ -487,7 +462,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	if len(words) == 0 {
 		return
 	}
-	c := w.command(words)
+	c := w.room.command(words)
 	c.Env, c.Via, c.From = env, w.via, from
 	var in *input
 	if r != nil {
@@ -510,7 +485,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	defer func() { w.via = outer }()
 	if run.script != "" {
 		if run.powershell {
-			more := powershell(w.ctx, run.script, w.via, w.nesting)
+			more := powershell(w.ctx, run.script, w.via, w.nesting, w.room)
 			w.out.Limited = w.out.Limited || more.Limited
 			for _, inner := range more.Commands {
 				w.add(inner)

@@ -12,10 +12,12 @@ import (
 // PowerShell analyses a text that PowerShell or cmd.exe would run: commands
 // separated by ; | & && || and line ends, blocks opened, quotes and backticks
 // removed. Names are given in lower case, as PowerShell ignores case. It knows
-// no variables.
-func PowerShell(ctx context.Context, text string) Script { return powershell(ctx, text, nil, 0) }
+// no variables. The commands are put into room.
+func PowerShell(ctx context.Context, text string, room *Room) Script {
+	return powershell(ctx, text, nil, 0, room)
+}
 
-func powershell(ctx context.Context, text string, via []string, nesting int) (out Script) {
+func powershell(ctx context.Context, text string, via []string, nesting int, room *Room) (out Script) {
 	if nesting >= maxNesting {
 		return Script{Limited: true}
 	}
@@ -42,7 +44,7 @@ func powershell(ctx context.Context, text string, via []string, nesting int) (ou
 			}
 			continue
 		}
-		c := newCommand(words)
+		c := room.command(words)
 		c.Name = strings.ToLower(c.Name)
 		c.Via, c.From, c.Writes, c.Reads = slices.Clone(via), slices.Clone(begun), t.writes, t.reads
 		for i, f := range c.Flags {
@@ -81,14 +83,14 @@ func powershell(ctx context.Context, text string, via []string, nesting int) (ou
 		inside := append(slices.Clone(c.Via), c.Name)
 		switch {
 		case run.script != "" && run.powershell:
-			more = powershell(ctx, run.script, inside, nesting+1)
+			more = powershell(ctx, run.script, inside, nesting+1, room)
 		case run.script != "":
-			more = Posix(ctx, run.script)
+			more = Posix(ctx, run.script, room)
 			for i := range more.Commands {
 				more.Commands[i].Via = append(slices.Clone(inside), more.Commands[i].Via...)
 			}
 		case run.words != nil:
-			more = powershell(ctx, quoteAll(run.words), inside, nesting+1)
+			more = powershell(ctx, quoteAll(run.words), inside, nesting+1, room)
 		}
 		out.Commands = append(out.Commands, more.Commands...)
 		out.Partial = out.Partial || more.Partial

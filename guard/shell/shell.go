@@ -41,14 +41,9 @@ const (
 	maxExpanded = 1 << 20 // bytes of all values put in
 )
 
-// newCommand splits words into flags and operands.
-func newCommand(words []string) *Command {
-	c := new(Command)
-	c.set(words)
-	return c
-}
-
-func (c *Command) set(words []string) {
+// command splits words into flags and operands.
+func (r *Room) command(words []string) *Command {
+	c := &r.commands.take(1)[:1][0]
 	c.Path, c.Name, c.Argv = words[0], baseName(words[0]), words[1:]
 	for i, w := range c.Argv {
 		option := len(w) > 1 && (w[0] == '-' || w[0] == '/' && len(w) <= 4 && slashFlags[strings.ToLower(c.Name)])
@@ -61,12 +56,12 @@ func (c *Command) set(words []string) {
 			continue
 		}
 		if c.Flags == nil {
-			c.Flags = make([]string, 0, 4)
+			c.Flags = r.list(4)
 		}
 		switch {
 		case w == "--":
 			c.Args = append(c.Args, c.Argv[i+1:]...)
-			return
+			return c
 		case w[0] == '/':
 			c.Flags = append(c.Flags, strings.ToLower(w[1:]))
 		case w[1] == '-':
@@ -78,6 +73,7 @@ func (c *Command) set(words []string) {
 			c.Flags = shortFlags(w[1:], c.Flags)
 		}
 	}
+	return c
 }
 
 // shortFlags appends each letter of a cluster, and the cluster as a whole, for

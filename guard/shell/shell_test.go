@@ -114,7 +114,7 @@ func TestPosix(t *testing.T) {
 		"empty":               {"", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := lines(Posix(context.Background(), c.text))
+			got := lines(Posix(context.Background(), c.text, new(Room)))
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%s\n got  %q\n want %q", c.text, got, c.want)
 			}
@@ -148,7 +148,7 @@ func TestPowerShell(t *testing.T) {
 		"comment":     {"ls # Remove-Item x", []string{"ls"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := lines(PowerShell(context.Background(), c.text)); !slices.Equal(got, c.want) {
+			if got := lines(PowerShell(context.Background(), c.text, new(Room))); !slices.Equal(got, c.want) {
 				t.Errorf("%s\n got  %q\n want %q", c.text, got, c.want)
 			}
 		})
@@ -163,7 +163,7 @@ func (faulty) Err() error { panic("fault") }
 // TestFault: where the analysis itself fails, the words are there all the same,
 // and more may run than is listed.
 func TestFault(t *testing.T) {
-	s := Posix(faulty{context.Background()}, "cd /x; bash -c 'rm -rf y' && rm -rf /x")
+	s := Posix(faulty{context.Background()}, "cd /x; bash -c 'rm -rf y' && rm -rf /x", new(Room))
 	if got := lines(s); !slices.Contains(got, "rm -rf /x") || !s.Limited || !s.Partial || s.fault == nil {
 		t.Errorf("%q %+v", got, s)
 	}
@@ -185,7 +185,7 @@ func TestFlags(t *testing.T) {
 		"rsync --delete-after -avz.": {"delete-after", "a", "v", "z", "avz."},
 	} {
 		t.Run(text, func(t *testing.T) {
-			if got := newCommand(strings.Fields(text)).Flags; !slices.Equal(got, want) {
+			if got := new(Room).command(strings.Fields(text)).Flags; !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
@@ -225,8 +225,8 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now() // the bound is for a busy machine: it finds what is not linear
-			s := Posix(context.Background(), text)
-			PowerShell(context.Background(), text)
+			s := Posix(context.Background(), text, new(Room))
+			PowerShell(context.Background(), text, new(Room))
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("took %v", took)
 			}
@@ -252,13 +252,47 @@ func TestCombined(t *testing.T) {
 			b.WriteString(parts[r.IntN(len(parts))])
 			b.WriteString([]string{"", " ", " | ", "; "}[r.IntN(4)])
 		}
-		if s := Posix(context.Background(), b.String()); s.fault != nil {
+		if s := Posix(context.Background(), b.String(), new(Room)); s.fault != nil {
 			t.Fatalf("%q: %v", b.String(), s.fault)
 		}
-		PowerShell(context.Background(), b.String())
-		first := Posix(context.Background(), "rm -rf /first\n"+b.String())
+		PowerShell(context.Background(), b.String(), new(Room))
+		first := Posix(context.Background(), "rm -rf /first\n"+b.String(), new(Room))
 		if c := first.Commands[0]; c.Name != "rm" || len(c.Args) != 1 {
 			t.Fatalf("%q: the first command is %+v", b.String(), c)
+		}
+	}
+}
+
+// TestRoom: what was in a room before shows in nothing that is put into it later, whatever the sizes.
+func TestRoom(t *testing.T) {
+	var texts []string
+	for n := 1; n < 6000; n = n*3 + 1 {
+		texts = append(texts, strings.Repeat("sudo A=1 rm -rf \"$x\" /a/b <in >out | tee -a 'c d' && ", n)+"true", "ls -l a b c", "Remove-Item -Recurse x", "")
+	}
+	all := func(room *Room) (list []string) {
+		for _, text := range texts {
+			for _, s := range []Script{Posix(context.Background(), text, room), PowerShell(context.Background(), text, room)} {
+				for _, c := range s.Commands {
+					list = append(list, fmt.Sprintf("%+v", *c))
+				}
+			}
+			room.Clear()
+		}
+		return list
+	}
+	var used Room
+	want := all(&used)
+	for range 3 {
+		if got := all(&used); !slices.Equal(got, want) {
+			t.Fatal("a room that was used gives other commands")
+		}
+	}
+	if n := len(used.commands.all) + len(used.words.all); n > 40 {
+		t.Errorf("%d arrays are kept", n)
+	}
+	for _, chunk := range used.words.all {
+		if strings.Join(chunk, "") != "" {
+			t.Fatal("a word is kept")
 		}
 	}
 }
@@ -269,11 +303,24 @@ func FuzzPosix(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if s := Posix(context.Background(), text); len(s.Commands) > maxCommands || s.fault != nil {
+		if s := Posix(context.Background(), text, new(Room)); len(s.Commands) > maxCommands || s.fault != nil {
 			t.Errorf("%d commands, %v", len(s.Commands), s.fault)
 		}
-		PowerShell(context.Background(), text)
+		PowerShell(context.Background(), text, new(Room))
+		var used Room
+		Posix(context.Background(), "sudo -E A=1 env rm -rf a b c <x >y | tee z\n", &used)
+		used.Clear()
+		if got, want := Posix(context.Background(), text, &used), Posix(context.Background(), text, new(Room)); fmt.Sprintf("%+v", values(got)) != fmt.Sprintf("%+v", values(want)) {
+			t.Errorf("in a room that was used:\n%+v\nin a new one:\n%+v", values(got), values(want))
+		}
 	})
+}
+
+func values(s Script) (list []Command) {
+	for _, c := range s.Commands {
+		list = append(list, *c)
+	}
+	return list
 }
 
 func BenchmarkPosix(b *testing.B) {
@@ -283,7 +330,7 @@ func BenchmarkPosix(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				Posix(context.Background(), text)
+				Posix(context.Background(), text, new(Room))
 			}
 		})
 	}

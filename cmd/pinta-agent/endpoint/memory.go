@@ -13,24 +13,26 @@ const (
 	releaseOver  = 3 << 20
 )
 
-// KeepSmall gives memory back that a burst of work has left: without it an idle
-// process keeps the most that it ever needed, since nothing makes it collect.
-// It returns when ctx ends.
+// KeepSmall gives memory back that a burst of work has left, once it is over:
+// without it an idle process keeps the most that it ever needed, since nothing
+// makes it collect. It returns when ctx ends.
 func KeepSmall(ctx context.Context) {
 	tick := time.NewTicker(releaseEvery)
 	defer tick.Stop()
-	var before uint64
+	var last, released uint64 // what was allocated by then
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		// The first look after work; a heap that doesn't move needs no other.
-		if now := allocated(); now-before > releaseOver {
+		now := allocated()
+		if now-last < releaseOver && now-released > releaseOver {
 			debug.FreeOSMemory()
-			before = allocated()
+			now = allocated()
+			released = now
 		}
+		last = now
 	}
 }
 
