@@ -1,6 +1,9 @@
 package rawjson
 
-import "unicode/utf8"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // Unquote decodes a JSON string with its quotes (white space around it is ignored). Lone surrogates and bytes that are no
 // UTF-8 become U+FFFD. It reports false for anything else than one string.
@@ -18,25 +21,36 @@ func Unquote(raw []byte) (string, bool) {
 		return string(body), true
 	}
 	out := make([]byte, 0, len(body))
-	for i := 0; i < len(body); {
-		r, n := Unit(body[i:])
+	for {
+		run := bytes.IndexByte(body, '\\')
+		if run < 0 {
+			return string(appendValid(out, body)), true
+		}
+		r, n := Unit(body[run:])
 		if n == 0 {
 			return "", false
 		}
-		out = utf8.AppendRune(out, r)
-		i += n
+		out = utf8.AppendRune(appendValid(out, body[:run]), r)
+		body = body[run+n:]
 	}
-	return string(out), true
+}
+
+// appendValid appends s with U+FFFD for each byte that is no UTF-8.
+func appendValid(dst, s []byte) []byte {
+	if utf8.Valid(s) {
+		return append(dst, s...)
+	}
+	for len(s) > 0 {
+		r, n := utf8.DecodeRune(s)
+		dst = utf8.AppendRune(dst, r)
+		s = s[n:]
+	}
+	return dst
 }
 
 // plain reports whether s needs no decoding.
 func plain(s []byte) bool {
-	for _, c := range s {
-		if c == '\\' {
-			return false
-		}
-	}
-	return utf8.Valid(s)
+	return bytes.IndexByte(s, '\\') < 0 && utf8.Valid(s)
 }
 
 // Unit decodes the first character of a string's body: a rune as it stands, an escape or a surrogate pair of two escapes.

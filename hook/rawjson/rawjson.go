@@ -1,5 +1,7 @@
 package rawjson
 
+import "bytes"
+
 // Value skips white space and one complete value from pos and returns the offset after it, or ErrIncomplete or ErrSyntax
 // with the offset where it stopped.
 func Value(data []byte, pos int) (end int, err error) {
@@ -160,12 +162,35 @@ func Depth(data []byte, limit int) bool {
 
 // stringEnd returns the offset after the string that begins at pos, or len(data).
 func stringEnd(data []byte, pos int) int {
-	for i := pos + 1; i < len(data); i++ {
-		switch data[i] {
-		case '"':
+	for i := special(data, pos+1); i < len(data); i = special(data, i+2) {
+		if data[i] == '"' {
 			return i + 1
-		case '\\':
-			i++
+		}
+	}
+	return len(data)
+}
+
+// special returns the offset of the first quote or backslash from pos on, or len(data). Strings are either short or so long
+// that vector instructions pay; the window bounds what is looked at twice.
+func special(data []byte, pos int) int {
+	const short, window = 16, 256
+	for near := min(pos+short, len(data)); pos < near; pos++ {
+		if data[pos] == '"' || data[pos] == '\\' {
+			return pos
+		}
+	}
+	for pos < len(data) {
+		part := data[pos:min(pos+window, len(data))]
+		quote := bytes.IndexByte(part, '"')
+		if quote >= 0 {
+			part = part[:quote]
+		}
+		if backslash := bytes.IndexByte(part, '\\'); backslash >= 0 {
+			return pos + backslash
+		}
+		pos += len(part)
+		if quote >= 0 {
+			return pos
 		}
 	}
 	return len(data)

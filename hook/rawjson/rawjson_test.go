@@ -170,6 +170,30 @@ func TestHostileNesting(t *testing.T) {
 	}
 }
 
+// TestStringEndAnywhere puts what ends or escapes at every offset of a string that is longer than a window.
+func TestStringEndAnywhere(t *testing.T) {
+	const size = 600
+	for at := 1; at < size; at++ {
+		data := []byte(`"` + strings.Repeat("a", size) + `"tail"`)
+		if data[at] = '"'; stringEnd(data, 0) != at+1 {
+			t.Fatalf("a quote at %d: end %d", at, stringEnd(data, 0))
+		}
+		if data[at-1] = '\\'; at > 1 && stringEnd(data, 0) != size+2 {
+			t.Fatalf("an escaped quote at %d: end %d", at, stringEnd(data, 0))
+		}
+		if got, ok := Unquote(data[:size+2]); at > 1 && (!ok || got != strings.Repeat("a", at-2)+`"`+strings.Repeat("a", size-at)) {
+			t.Fatalf("an escaped quote at %d: %q", at, got)
+		}
+		if cut := data[:at]; at > 1 && stringEnd(cut, 0) != len(cut) {
+			t.Fatalf("a backslash last at %d: end %d of %d", at-1, stringEnd(cut, 0), len(cut))
+		}
+		bad := `"` + strings.Repeat("a", at) + "\xff\\n\xe2\x82" + `"`
+		if got, ok := Unquote([]byte(bad)); !ok || got != strings.Repeat("a", at)+"\uFFFD\n\uFFFD\uFFFD" {
+			t.Fatalf("bytes that are no UTF-8 at %d: %q", at, got)
+		}
+	}
+}
+
 func FuzzRawJSON(f *testing.F) {
 	for _, s := range []string{`{"a":[1,-0.5e+3,true,null,"x\u0041\ud800"],"a":{}}`, "[1,2]", `"\ud83d\ude00"`, "-1e400", "{\"a\":\"\n\"}", "[[[[", "\"\xff\"", " \t{ } x", "[]]", "1 2"} {
 		f.Add([]byte(s))

@@ -62,12 +62,10 @@ func (s *Scanner) Feed(data []byte) (n int, complete bool, err error) {
 		c := data[i]
 		switch s.state {
 		case inString:
-			for c != '"' && c != '\\' {
-				if i++; i == len(data) {
-					return i, false, nil
-				}
-				c = data[i]
+			if i = special(data, i); i == len(data) {
+				return i, false, nil
 			}
+			c = data[i]
 			switch {
 			case c == '\\':
 				s.state = inEscape
