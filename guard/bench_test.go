@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -73,9 +72,7 @@ func TestSpeed(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("figures of a race build say nothing")
 	}
-	percent := debug.SetGCPercent(-1)
-	PaceCollector() // as the agent does
-	defer func() { ballast = nil; debug.SetGCPercent(percent) }()
+	defer PaceCollector()() // as the agent does
 	e := loaded(t, manyRules(200), Options{})
 	r := rand.New(rand.NewPCG(5, 6))
 	var out strings.Builder

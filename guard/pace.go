@@ -1,6 +1,9 @@
 package guard
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+)
 
 // A judged command leaves 40 times its size in garbage, so that how often the
 // collector runs decides how long the slow answers take. Its pace follows what
@@ -13,11 +16,13 @@ const (
 	pacePercent  = 60
 )
 
-var ballast []byte
-
-// PaceCollector is for a process that judges. A memory limit has to allow 32 MiB
-// more than is really to be used.
-func PaceCollector() {
-	ballast = make([]byte, ballastBytes)
-	debug.SetGCPercent(pacePercent)
+// PaceCollector is for a process that judges, from its start to undo. A memory
+// limit has to allow 32 MiB more than is really to be used.
+func PaceCollector() (undo func()) {
+	ballast := make([]byte, ballastBytes)
+	percent := debug.SetGCPercent(pacePercent)
+	return func() {
+		debug.SetGCPercent(percent)
+		runtime.KeepAlive(ballast)
+	}
 }

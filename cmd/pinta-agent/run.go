@@ -62,7 +62,7 @@ func (a *app) endpointCommand() *cobra.Command {
 			small, stop := context.WithCancel(context.Background())
 			defer stop()
 			go endpoint.KeepSmall(small)
-			guard.PaceCollector()
+			defer guard.PaceCollector()()
 			// The parent says when to end, by closing stdin: a signal to the whole
 			// process group must not end the relay before its last delivery.
 			return endpoint.Serve(context.WithoutCancel(c.Context()), a.stdin, a.stdout, listener, spool, a.stderr)
