@@ -46,7 +46,8 @@ func (a *app) groupCommand() *cobra.Command {
 
 func (a *app) deviceCommand() *cobra.Command {
 	var group, level string
-	list := &cobra.Command{Use: "list", Short: "List devices", Args: args(0), RunE: func(c *cobra.Command, _ []string) error {
+	list := &cobra.Command{Use: "list", Short: "List devices", Args: args(0), Long: `List devices with what they last reported. CONFIG is the version in force there; ENFORCED says yes once a real
+event of a user of that device was judged, not when its hook file is in place.`, RunE: func(c *cobra.Command, _ []string) error {
 		list, err := a.devices(c.Context(), group)
 		if err != nil {
 			return err
