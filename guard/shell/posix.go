@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"io"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -43,32 +41,6 @@ type walker struct {
 	room     *Room
 }
 
-// shallow feeds the parser in small pieces and stops it when its recursion is
-// deep: a stack overflow could not be recovered.
-type shallow struct {
-	ctx   context.Context
-	text  string
-	reads int
-}
-
-var errDeep = errors.New("nested too deep")
-
-func (r *shallow) Read(p []byte) (int, error) {
-	if r.text == "" {
-		return 0, io.EOF
-	}
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	var one [1]uintptr
-	if r.reads++; r.reads%4 == 0 && runtime.Callers(maxFrames, one[:]) > 0 { // it costs as much as 100 bytes of parsing
-		return 0, errDeep
-	}
-	n := copy(p[:min(len(p), 1024)], r.text)
-	r.text = r.text[n:]
-	return n, nil
-}
-
 func (w *walker) script(text string) {
 	if w.nesting >= maxNesting || w.full() {
 		w.out.Limited = true
@@ -78,7 +50,7 @@ func (w *walker) script(text string) {
 	defer func() { w.nesting-- }()
 	done := 0
 	var fault error // the iterator may go on after its error and must not be left before it ends
-	for st, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(&shallow{ctx: w.ctx, text: text}) {
+	for st, err := range statements(w.ctx, text) {
 		switch {
 		case fault != nil:
 		case err != nil:

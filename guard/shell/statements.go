@@ -1,0 +1,86 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// sequence is what the parser gives: statements, then perhaps an error. It has
+// to be read to its end.
+type sequence = iter.Seq2[*syntax.Stmt, error]
+
+// statements parses a text.
+func statements(ctx context.Context, text string) sequence {
+	list := syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(&shallow{ctx: ctx, text: text})
+	if strings.Contains(text, "<<") {
+		list = complete(list)
+	}
+	return list
+}
+
+// shallow feeds the parser in small pieces and stops it when its recursion is
+// deep: a stack overflow could not be recovered.
+type shallow struct {
+	ctx   context.Context
+	text  string
+	reads int
+}
+
+var errDeep = errors.New("nested too deep")
+
+func (r *shallow) Read(p []byte) (int, error) {
+	if r.text == "" {
+		return 0, io.EOF
+	}
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	var one [1]uintptr
+	if r.reads++; r.reads%4 == 0 && runtime.Callers(maxFrames, one[:]) > 0 { // it costs as much as 100 bytes of parsing
+		return 0, errDeep
+	}
+	n := copy(p[:min(len(p), 1024)], r.text)
+	r.text = r.text[n:]
+	return n, nil
+}
+
+// complete holds statements back until their here-documents are read: the parser
+// gives "bash <<E; true" before it has seen what bash is told.
+func complete(list sequence) sequence {
+	return func(yield func(*syntax.Stmt, error) bool) {
+		var held []*syntax.Stmt
+		var open []*syntax.Redirect
+		flush := func() {
+			for _, st := range held {
+				yield(st, nil)
+			}
+			held, open = nil, nil
+		}
+		for st, err := range list {
+			if err != nil {
+				flush()
+				yield(st, err)
+				continue
+			}
+			held = append(held, st)
+			syntax.Walk(st, func(n syntax.Node) bool {
+				if rd, ok := n.(*syntax.Redirect); ok && (rd.Op == syntax.Hdoc || rd.Op == syntax.DashHdoc) {
+					open = append(open, rd)
+				}
+				return true
+			})
+			open = slices.DeleteFunc(open, func(rd *syntax.Redirect) bool { return rd.Hdoc != nil })
+			if len(open) == 0 { // an empty document stays open, to the end
+				flush()
+			}
+		}
+		flush()
+	}
+}
