@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -208,32 +209,52 @@ func gather(into map[string]string, list []*common.KeyValue) {
 	}
 }
 
+// flat is a value's text; of a list or a map its JSON.
 func flat(v *common.AnyValue) string {
-	switch v := v.GetValue().(type) {
-	case *common.AnyValue_StringValue:
-		return strings.ToValidUTF8(v.StringValue, "\ufffd")
-	case *common.AnyValue_BoolValue:
-		return strconv.FormatBool(v.BoolValue)
-	case *common.AnyValue_IntValue:
-		return strconv.FormatInt(v.IntValue, 10)
-	case *common.AnyValue_DoubleValue:
-		return strconv.FormatFloat(v.DoubleValue, 'g', -1, 64)
-	case *common.AnyValue_BytesValue:
-		return hex.EncodeToString(v.BytesValue)
-	case *common.AnyValue_ArrayValue:
-		list := make([]string, 0, len(v.ArrayValue.GetValues()))
-		for _, x := range v.ArrayValue.GetValues() {
-			list = append(list, flat(x))
-		}
-		return "[" + strings.Join(list, ",") + "]"
-	case *common.AnyValue_KvlistValue:
-		m := map[string]string{}
-		gather(m, v.KvlistValue.GetValues())
-		text, err := json.Marshal(m)
+	switch v := plain(v).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	default: // made once for all levels: text in text would double with each
+		text, err := json.Marshal(v)
 		if err != nil {
 			return ""
 		}
 		return string(text)
 	}
-	return ""
+}
+
+// plain is a value that JSON has a form for.
+func plain(v *common.AnyValue) any {
+	switch v := v.GetValue().(type) {
+	case *common.AnyValue_StringValue:
+		return strings.ToValidUTF8(v.StringValue, "\ufffd")
+	case *common.AnyValue_BoolValue:
+		return v.BoolValue
+	case *common.AnyValue_IntValue:
+		return v.IntValue
+	case *common.AnyValue_DoubleValue:
+		if math.IsNaN(v.DoubleValue) || math.IsInf(v.DoubleValue, 0) {
+			return strconv.FormatFloat(v.DoubleValue, 'g', -1, 64)
+		}
+		return v.DoubleValue
+	case *common.AnyValue_BytesValue:
+		return hex.EncodeToString(v.BytesValue)
+	case *common.AnyValue_ArrayValue:
+		list := make([]any, 0, len(v.ArrayValue.GetValues()))
+		for _, x := range v.ArrayValue.GetValues() {
+			list = append(list, plain(x))
+		}
+		return list
+	case *common.AnyValue_KvlistValue:
+		m := map[string]any{}
+		for _, kv := range v.KvlistValue.GetValues() {
+			m[kv.GetKey()] = plain(kv.GetValue())
+		}
+		return m
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -295,4 +296,24 @@ func TestForward(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// A value of lists in lists is told once: text of JSON in text of JSON would double with each level.
+func TestNestedValuesStaySmall(t *testing.T) {
+	b := newBed(t)
+	d := b.device()
+	value := &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: `"`}}
+	for range 18 {
+		value = &common.AnyValue{Value: &common.AnyValue_KvlistValue{KvlistValue: &common.KeyValueList{Values: []*common.KeyValue{{Key: "k", Value: value}}}}}
+	}
+	list := &common.AnyValue{Value: &common.AnyValue_ArrayValue{ArrayValue: &common.ArrayValue{Values: []*common.AnyValue{
+		{Value: &common.AnyValue_StringValue{StringValue: "a"}}, {Value: &common.AnyValue_IntValue{IntValue: 1 << 60}}, {Value: &common.AnyValue_DoubleValue{DoubleValue: math.NaN()}},
+	}}}}
+	b.must(d.send("batch-01", span("nested", b.now(), &common.KeyValue{Key: "deep", Value: value}, &common.KeyValue{Key: "list", Value: list})))
+	got := b.events(api.ListEventsParams{})
+	equal(t, len(got), 1)
+	if n := len(got[0].Attributes["deep"]); n > 1000 {
+		t.Errorf("18 levels take %d bytes", n)
+	}
+	equal(t, got[0].Attributes["list"], `["a",1152921504606846976,"NaN"]`)
 }
