@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pinta-ai/pinta-agent/internal/api"
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 	"github.com/pinta-ai/pinta-agent/manager/store"
 )
 
@@ -45,6 +46,10 @@ func (s deviceSurface) export(w http.ResponseWriter, r *http.Request, c deviceCa
 	}
 	// TracesData has the wire form of ExportTraceServiceRequest, whose package would bring gRPC along.
 	var in trace.TracesData
+	if otlp.Messages(raw, in.ProtoReflect().Descriptor(), maxNesting) > otlp.MaxMessages { // its sender halves the batch
+		api.NewProblem(api.ProblemCodeTooLarge, fmt.Sprintf("at most %d attributes and values", otlp.MaxMessages)).Write(w)
+		return
+	}
 	if err := (proto.UnmarshalOptions{RecursionLimit: maxNesting}).Unmarshal(raw, &in); err != nil {
 		api.NewProblem(api.ProblemCodeMalformed, "the body is no ExportTraceServiceRequest").Write(w)
 		return

@@ -111,6 +111,7 @@ func TestTracesRefused(t *testing.T) {
 	b.code(d.sendRaw("batch-01", []byte("no gzip"), "gzip"), api.ProblemCodeMalformed)
 	b.code(d.sendRaw("batch-01", zip([]byte("cut"))[:15], "gzip"), api.ProblemCodeMalformed)
 	b.code(d.sendRaw("batch-01", zip(make([]byte, maxUnpacked+1)), "gzip"), api.ProblemCodeTooLarge)
+	b.code(d.sendRaw("batch-01", zip(bytes.Repeat([]byte{1<<3 | 2, 0}, 1<<20)), "gzip"), api.ProblemCodeTooLarge) // empty, but many
 	b.code(d.sendRaw("batch-01", []byte("x"), "br"), api.ProblemCodeUnsupportedMediaType)
 	b.code(d.sendRaw("batch-01", make([]byte, 8<<20+1), ""), api.ProblemCodeTooLarge)
 	b.code(d.sendRaw("short", []byte("x"), ""), api.ProblemCodeMalformed)

@@ -77,6 +77,10 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 	} else {
 		in, err = decodeProto(body)
 	}
+	if errors.Is(err, errTooMany) {
+		refuse(http.StatusRequestEntityTooLarge, err.Error())
+		return
+	}
 	if err != nil {
 		refuse(http.StatusBadRequest, "no OTLP traces: "+err.Error())
 		return

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 )
 
 // The collector's request message is not used: its package links gRPC.
@@ -33,6 +34,9 @@ func checkDepth(b []byte) error {
 
 func decodeProto(b []byte) (*tracepb.TracesData, error) {
 	in := &tracepb.TracesData{}
+	if otlp.Messages(b, in.ProtoReflect().Descriptor(), maxDepth) > otlp.MaxMessages {
+		return nil, errTooMany
+	}
 	if err := (proto.UnmarshalOptions{RecursionLimit: maxDepth, DiscardUnknown: true}).Unmarshal(b, in); err != nil {
 		return nil, err
 	}
@@ -45,6 +49,9 @@ func decodeJSON(b []byte) (*tracepb.TracesData, error) {
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
 	if err := checkDepth(b); err != nil {
 		return nil, err
+	}
+	if objects(b) > otlp.MaxMessages {
+		return nil, errTooMany
 	}
 	in := &tracepb.TracesData{}
 	o := protojson.UnmarshalOptions{DiscardUnknown: true}
@@ -65,6 +72,23 @@ func decodeJSON(b []byte) (*tracepb.TracesData, error) {
 		}
 	}
 	return in, nil
+}
+
+// objects counts those of a JSON text, each of which becomes a message.
+func objects(b []byte) (n int) {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{':
+			n++
+		case '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return n
 }
 
 // unhex undoes what protojson does to an id: it takes the hex digits for base64.

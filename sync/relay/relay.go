@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pinta-ai/pinta-agent/internal/local/serve"
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 	"github.com/pinta-ai/pinta-agent/sync/spool"
 )
 
@@ -77,6 +78,9 @@ func New(o Options) *Relay {
 
 // errTooLarge: a body that is small only because many spans share a resource.
 var errTooLarge = fmt.Errorf("spans with their resources take over %d MiB: send fewer at once", maxSpans>>20)
+
+// errTooMany: a body that is small only because what is in it is empty.
+var errTooMany = fmt.Errorf("more than %d attributes and values: send fewer spans at once", otlp.MaxMessages)
 
 // take spools the spans of a caller, each with its resource, so that each can be
 // delivered, split off or dropped alone. It returns how many can never be taken

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
@@ -439,6 +440,21 @@ func TestSharedResourceIsNoBomb(t *testing.T) {
 	body, _ = proto.Marshal(td)
 	if w := f.post(t, typeProto, "", body); w.Code != 200 || len(f.spooled(t)) != 3 {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Two bytes of an empty attribute must not become seventy in memory.
+func TestEmptyAttributesAreNoBomb(t *testing.T) {
+	f := newFixture(t, spool.Options{})
+	body := hookSpan(1, strings.Repeat(",{}", 1<<20), "")
+	if w := f.post(t, typeJSON, "", []byte(body)); w.Code != 413 {
+		t.Errorf("JSON: %d %.200s", w.Code, w.Body)
+	}
+	td := &tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{{}}}}}}}
+	td.ResourceSpans[0].ScopeSpans[0].Spans[0].Attributes = slices.Repeat([]*commonpb.KeyValue{{}}, 2<<20-100)
+	packed, _ := proto.Marshal(td)
+	if w := f.post(t, typeProto, "", packed); w.Code != 413 {
+		t.Errorf("protobuf: %d %.200s", w.Code, w.Body)
 	}
 }
 
