@@ -22,6 +22,7 @@ type verdict struct {
 	at           time.Time
 	ran, denied  bool
 	source       string
+	id           callKey // of the host's call id; zero where it gives none
 	isPermission bool
 	counted      bool
 }
@@ -83,6 +84,9 @@ func (c *call) isNew(e event, what string) bool {
 // the last judgement before it.
 func (c *call) ran(e event) (notEnforced bool) {
 	v := verdict{at: e.at, denied: e.decision == "deny", source: e.source}
+	if e.callID != "" {
+		v.id = hashKey(e.callID)
+	}
 	switch e.kind {
 	case "posttooluse", "posttoolusefailure":
 		v.ran, v.denied = true, false
@@ -105,6 +109,7 @@ func (c *call) ran(e event) (notEnforced bool) {
 	var denied *verdict
 	for i := range c.events {
 		switch x := &c.events[i]; {
+		case otherCall(x.id, v.id): // the same arguments at the same time
 		case x.ran:
 			if denied != nil && !x.counted {
 				x.counted, notEnforced = true, true
@@ -119,6 +124,9 @@ func (c *call) ran(e event) (notEnforced bool) {
 	}
 	return notEnforced
 }
+
+// otherCall: hosts that give a call an id tell equal calls apart by it.
+func otherCall(a, b callKey) bool { return a != b && a != (callKey{}) && b != (callKey{}) }
 
 // otherSource: the two registrations' runs of one call; one that fails open
 // takes nothing from the other's denial.

@@ -92,7 +92,7 @@ func readEvent(rs *tracepb.ResourceSpans) (e event, version string, rttMillis fl
 	e = event{
 		kind:     kindOf(a.text("copilot.hook")),
 		surface:  a.text("copilot.surface"),
-		source:   res.text("pinta.hook.source"),
+		source:   sourceOf(res.text("pinta.hook.source")),
 		session:  a.text("copilot.session_id", "copilot.sessionId"),
 		tool:     a.text("copilot.tool_name", "copilot.toolName"),
 		input:    a.text("copilot.tool_input", "copilot.toolArgs", "copilot.toolInput"),
@@ -129,6 +129,14 @@ func (m attrMap) text(keys ...string) string {
 		}
 	}
 	return ""
+}
+
+// sourceOf is a registration; anybody's own word is none, and is not kept.
+func sourceOf(s string) string {
+	if s != "user" && s != "machine" {
+		return ""
+	}
+	return s
 }
 
 // kindOf is hook.md 2.2 in lower case.

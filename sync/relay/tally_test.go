@@ -10,7 +10,7 @@ import (
 )
 
 // spanOf is one hook run in the short form of these tests:
-// "kind tool input verdict source second", with - for nothing.
+// "kind tool input verdict source[#call-id] second", with - for nothing.
 func spanOf(n int, script string) string {
 	f := strings.Fields(script)
 	kind, tool, input, verdict, source, second := f[0], f[1], f[2], f[3], f[4], f[5]
@@ -33,6 +33,11 @@ func spanOf(n int, script string) string {
 		shape, eval, _ := strings.Cut(extra, "/")
 		attrs += kv(shape, "out") + kv("pinta.guard.evaluation_id", eval)
 	}
+	if source, id, ok := strings.Cut(source, "#"); ok { // a call id
+		attrs += kv("copilot.tool_use_id", id)
+		f[4] = source
+	}
+	source = f[4]
 	resource := ""
 	if source != "-" {
 		resource = kv("pinta.hook.source", source)
@@ -76,6 +81,10 @@ func TestCounters(t *testing.T) {
 		{"one denied, one failed open, it ran", []string{"PreToolUse Bash rm deny machine 01", "PreToolUse Bash rm open:error user 01", "PostToolUse Bash rm allow machine 02"}, Counters{Hooks: 2, Prevented: 1, FailOpen: 1, NotEnforced: 1}},
 		{"by the command alone at the permission", []string{`permissionRequest bash {"command":"rm"} deny - 01`, `PostToolUse Bash {"command":"rm","description":"x"} allow - 02`}, Counters{Hooks: 2, Prevented: 1, NotEnforced: 1}},
 		{"MCP by either name", []string{`permissionRequest srv/del {"x":1} deny - 01`, `PostToolUse srv-del {"x":1} allow - 02`}, Counters{Hooks: 2, Prevented: 1, NotEnforced: 1}},
+		{"denied, an equal call at the same time ran", []string{"PreToolUse Bash rm allow -#a 01", "PreToolUse Bash rm deny -#b 02", "PostToolUse Bash rm allow -#a 03"}, Counters{Hooks: 3, Prevented: 1}},
+		{"denied and ran, an equal call was allowed", []string{"PreToolUse Bash rm deny -#a 01", "PreToolUse Bash rm allow -#b 02", "PostToolUse Bash rm allow -#b 03", "PostToolUse Bash rm allow -#a 04"}, Counters{Hooks: 4, Prevented: 1, NotEnforced: 1}},
+		{"equal calls, the denial comes last", []string{"PreToolUse Bash rm allow -#b 02", "PostToolUse Bash rm allow -#b 03", "PostToolUse Bash rm allow -#a 04", "PreToolUse Bash rm deny -#a 01"}, Counters{Hooks: 4, Prevented: 1, NotEnforced: 1}},
+		{"a permission without the call's id", []string{"PreToolUse Bash rm allow -#a 01", "permissionRequest bash rm deny - 02", "PostToolUse Bash rm allow -#a 03"}, Counters{Hooks: 3, Prevented: 1, NotEnforced: 1}},
 		{"every repetition", []string{"PreToolUse Bash rm deny - 01", "PostToolUse Bash rm allow - 02", "PreToolUse Bash rm deny - 03", "PostToolUse Bash rm allow - 04"}, Counters{Hooks: 4, Prevented: 2, NotEnforced: 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,6 +143,21 @@ func TestTallyIsBounded(t *testing.T) {
 	}
 	if st := f.Stats(); st.Clients[maxClients-1].Version != fmt.Sprint("1.0.", 3*maxClients-1) {
 		t.Errorf("the newest client is missing")
+	}
+}
+
+// Nothing that a caller says is kept at its length: calls live for minutes.
+func TestTallyKeepsNoTexts(t *testing.T) {
+	f := newFixture(t, spool.Options{})
+	long := strings.Repeat("x", 1<<10)
+	resource := kv("pinta.hook.source", long)
+	f.send(t, hookSpan(1, resource, kv("copilot.session_id", long)+kv("copilot.tool_name", long)+kv("copilot.tool_input", long)+kv("pinta.guard.decision", "deny")))
+	for _, el := range f.tally.calls {
+		for _, v := range el.Value.(*call).events {
+			if v.source != "" {
+				t.Errorf("%d bytes of a source are kept", len(v.source))
+			}
+		}
 	}
 }
 
