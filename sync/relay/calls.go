@@ -84,8 +84,8 @@ func (c *call) isNew(e event, what string) bool {
 // the last judgement before it.
 func (c *call) ran(e event) (notEnforced bool) {
 	v := verdict{at: e.at, denied: e.decision == "deny", source: e.source}
-	if e.callID != "" {
-		v.id = hashKey(e.callID)
+	if id, _, _ := strings.Cut(e.callID, "__vscode-"); id != "" { // VS Code adds a number
+		v.id = hashKey(id)
 	}
 	switch e.kind {
 	case "posttooluse", "posttoolusefailure":
