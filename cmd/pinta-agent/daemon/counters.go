@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/endpoint"
 	"github.com/pinta-ai/pinta-agent/enroll"
 	"github.com/pinta-ai/pinta-agent/internal/api"
@@ -10,10 +12,13 @@ import (
 const countersName = "counters"
 
 // totals are the report's counters, which never go down although the process
-// that counts starts from zero each time.
+// that counts starts from zero each time, and when each user's hooks last ran.
 type totals struct {
-	Sum  api.Counters `json:"sum"`
-	last api.Counters // of the running child
+	Sum api.Counters `json:"sum"`
+	// Dropped is how much of the sum the spool counts, which keeps its number.
+	Dropped   int64                `json:"dropped"`
+	LastEvent map[string]time.Time `json:"lastEvent"` // by user
+	last      *api.Counters        // of the running child; nil before its first
 }
 
 func loadTotals(state *enroll.State) *totals {
@@ -24,15 +29,26 @@ func loadTotals(state *enroll.State) *totals {
 
 // add takes the child's newest counters; smaller ones are those of a new child.
 func (t *totals) add(s endpoint.Stats) {
-	now := countersOf(s)
-	if now.Hooks < t.last.Hooks || now.Spooled < t.last.Spooled {
-		t.last = api.Counters{}
+	now, dropped := countersOf(s), int64(s.Relay.Spool.Dropped())
+	if t.last == nil || now.Hooks < t.last.Hooks || now.Spooled < t.last.Spooled {
+		t.last = &api.Counters{}
+		if t.Dropped <= dropped { // else it is a new spool
+			t.last.Dropped = t.Dropped
+		}
 	}
 	for i, n := range fields(&now) {
-		sum, last := fields(&t.Sum)[i], fields(&t.last)[i]
+		sum, last := fields(&t.Sum)[i], fields(t.last)[i]
 		*sum += max(0, *n-*last)
 	}
-	t.last = now
+	t.last, t.Dropped = &now, dropped
+	for _, u := range s.Relay.Users {
+		if known, ok := t.LastEvent[u.Name]; u.LastEvent.After(known) && (ok || len(t.LastEvent) < maxUsers) {
+			if t.LastEvent == nil {
+				t.LastEvent = map[string]time.Time{}
+			}
+			t.LastEvent[u.Name] = u.LastEvent
+		}
+	}
 }
 
 func fields(c *api.Counters) []*int64 {

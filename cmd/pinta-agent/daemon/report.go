@@ -56,10 +56,11 @@ func (d *Daemon) watchStats(ctx context.Context) {
 
 func (d *Daemon) saveTotals() {
 	d.mu.Lock()
-	sum := d.totals.Sum
+	now := *d.totals
+	now.LastEvent = maps.Clone(now.LastEvent)
 	d.mu.Unlock()
 	var kept totals
-	if err := d.state.Update(countersName, &kept, func() error { kept.Sum = sum; return nil }); err != nil {
+	if err := d.state.Update(countersName, &kept, func() error { kept = now; return nil }); err != nil {
 		d.o.Log.Debug("keep the counters", "error", err)
 	}
 }
@@ -78,7 +79,7 @@ func (d *Daemon) report() api.Report {
 	defer d.mu.Unlock()
 	d.totals.add(stats)
 	r := api.Report{
-		Users:    reportUsers(d.changes.Users, stats.Relay.Users, d.facts),
+		Users:    reportUsers(d.changes.Users, d.totals.LastEvent, d.facts),
 		Hosts:    reportHosts(stats.Relay.Clients, d.facts),
 		Counters: d.totals.Sum,
 		Findings: reportFindings(d.findings, stats, d.auditErr),
@@ -95,13 +96,10 @@ func (d *Daemon) report() api.Report {
 
 // reportUsers: "enforced" is told by lastEvent, a real event that was seen. A
 // user's running clients are told once, with the first of the user's homes.
-func reportUsers(states []installer.UserState, seen []relay.User, facts map[string]installer.Facts) []api.ReportUser {
+func reportUsers(states []installer.UserState, seen map[string]time.Time, facts map[string]installer.Facts) []api.ReportUser {
 	var out []api.ReportUser
 	for _, s := range states[:min(len(states), maxUsers)] {
-		u := api.ReportUser{Name: s.Name, CopilotHome: s.CopilotHome, Hook: api.ReportUserHook(s.Hook), Detail: s.Detail}
-		if i := slices.IndexFunc(seen, func(r relay.User) bool { return r.Name == s.Name }); i >= 0 {
-			u.LastEvent = seen[i].LastEvent
-		}
+		u := api.ReportUser{Name: s.Name, CopilotHome: s.CopilotHome, Hook: api.ReportUserHook(s.Hook), Detail: s.Detail, LastEvent: seen[s.Name]}
 		if f := facts[s.Name]; !slices.ContainsFunc(out, func(o api.ReportUser) bool { return o.Name == s.Name }) {
 			u.SessionsUnguarded = f.Unguarded
 		}
@@ -206,5 +204,5 @@ func (d *Daemon) Status() Status {
 	d.totals.add(stats)
 	return Status{PID: os.Getpid(), Started: d.started, Unprivileged: endpoint.Unprivileged(d.layout.Account), Serving: serving,
 		Sync: d.device.Status(), Endpoint: stats, Counters: d.totals.Sum, Repaired: d.repaired,
-		Users: reportUsers(d.changes.Users, stats.Relay.Users, d.facts), Findings: d.findings}
+		Users: reportUsers(d.changes.Users, d.totals.LastEvent, d.facts), Findings: d.findings}
 }
