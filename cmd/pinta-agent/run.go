@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -36,8 +37,13 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
+// serviceMemory is what the service, which judges nothing, keeps to while it
+// can, in bytes: an upload that it passes on is garbage at once.
+const serviceMemory = 16 << 20
+
 // serve is the service until ctx ends. ready is called once hooks are answered.
 func (a *app) serve(ctx context.Context, ready func()) error {
+	debug.SetMemoryLimit(serviceMemory)
 	level := &slog.LevelVar{}
 	level.Set(a.level())
 	recent := &recentLog{to: a.stderr}

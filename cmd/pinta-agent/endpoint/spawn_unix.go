@@ -43,7 +43,7 @@ func (p *Parent) spawn() (*child, error) {
 	}
 	defer spool.Close()
 	command := exec.Command(program, Command)
-	command.Env = []string{"GOMEMLIMIT=80MiB", "LANG=C.UTF-8"} // of which 32 MiB are guard.PaceCollector's and never touched
+	command.Env = []string{"GOMEMLIMIT=68MiB", "LANG=C.UTF-8"} // of which 32 MiB are guard.PaceCollector's and never touched
 	command.Dir = "/"
 	command.Stderr = p.o.Stderr
 	command.ExtraFiles = []*os.File{listener, spool}

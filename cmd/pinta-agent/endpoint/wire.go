@@ -109,14 +109,9 @@ type writer struct {
 }
 
 func (w *writer) send(message any) error {
-	line, err := json.Marshal(message)
-	if err != nil {
-		return err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, err = w.w.Write(append(line, '\n'))
-	return err
+	return json.NewEncoder(w.w).Encode(message)
 }
 
 // receive calls f for each message until the other side is gone. A line that
