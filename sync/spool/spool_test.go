@@ -312,6 +312,59 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// A disk that takes nothing keeps no spool from opening: the guard lives in the
+// same process. What was kept for the state helps a spool that has one.
+func TestOpenOnAFullDisk(t *testing.T) {
+	for _, reserve := range []bool{false, true} {
+		m := &mortal{left: -1, files: map[string]*mortalFile{}, rnd: rand.New(rand.NewPCG(1, 2))}
+		dir := t.TempDir()
+		m.folder = folder(dir)
+		s := open(t, dir, Options{disk: m, still: true})
+		put(t, s, "a", 10, 100)
+		s.kill()
+		if !reserve {
+			os.Remove(m.path("reserve"))
+		}
+		full := true
+		m.fail = func(step, _ string) error {
+			if full && step != "remove" && (step != "replace" || m.has("reserve") || !reserve) {
+				return errFull
+			}
+			return nil
+		}
+		s = open(t, dir, Options{disk: m, still: true})
+		if st := s.Stats(); st.Records != 10 || !reserve && st.WriteErrors == 0 {
+			t.Errorf("%+v", st)
+		}
+		if b, err := s.Next(1 << 20); reserve != (err == nil && len(b.Records) == 10) {
+			t.Errorf("reserve %t: %v", reserve, err)
+		}
+		full = false
+		if n := takeAll(t, s); n != 10 {
+			t.Errorf("reserve %t: %d records", reserve, n)
+		}
+	}
+}
+
+// What stands where the state or the keys belong, and can't be read, is as good
+// as gone.
+func TestStrangeState(t *testing.T) {
+	for _, name := range []string{"state", "seen"} {
+		dir := t.TempDir()
+		s := open(t, dir, Options{still: true})
+		put(t, s, "a", 10, 100)
+		s.kill()
+		os.Remove(filepath.Join(dir, name))
+		if err := os.Symlink("/dev/zero", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, dir, Options{still: true})
+		if n := takeAll(t, s); n != 10 {
+			t.Errorf("%s: %d records", name, n)
+		}
+	}
+}
+
 func (m *mortal) has(name string) bool {
 	_, err := os.Lstat(m.path(name))
 	return err == nil

@@ -67,10 +67,11 @@ func (s *Spool) recover() error {
 	b, err := s.disk.ReadAll("state")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("read the state: %w", err)
 	default:
-		if err := json.Unmarshal(b, &st); err != nil || st.Schema != 1 {
+		if err == nil {
+			err = json.Unmarshal(b, &st)
+		}
+		if err != nil || st.Schema != 1 {
 			// Better delivered twice, under a new id, than not at all.
 			s.o.Log.Warn("spool: state is unreadable, starting from the segments", "err", err, "schema", st.Schema)
 			st = state{ID: newID()}
@@ -79,7 +80,8 @@ func (s *Spool) recover() error {
 	s.id, s.next, s.flight = st.ID, max(st.Next, 1), st.Flight
 	s.stats.DroppedBytes, s.stats.DroppedAge, s.stats.Lost = st.DroppedBytes, st.DroppedAge, st.Lost
 	if err := s.recoverSeen(); err != nil {
-		return err
+		s.seenTorn = true
+		s.fault("recover", err)
 	}
 	names, err := s.disk.Names()
 	if err != nil {
@@ -90,6 +92,7 @@ func (s *Spool) recover() error {
 			s.segs = append(s.segs, &segment{n: n, sealed: true})
 			s.next = max(s.next, n+1)
 		}
+		s.reserve = s.reserve || name == "reserve"
 	}
 	slices.SortFunc(s.segs, func(a, b *segment) int { return int(a.n) - int(b.n) })
 	now := s.o.Clock()
@@ -122,10 +125,9 @@ func (s *Spool) recover() error {
 		return false
 	})
 	s.pin(s.flight, 1)
-	// On record before anything is numbered: a fresh id must not be lost again.
-	if err := s.saveState(); err != nil {
-		return fmt.Errorf("write the state: %w", err)
-	}
+	// If this fails, as on a full disk, the guard in this process works all the
+	// same, and no batch leaves before the id is on record.
+	_ = s.saveState()
 	s.keepReserve()
 	poke(s.wake)
 	return nil
@@ -139,7 +141,7 @@ func (s *Spool) recoverSeen() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the keys seen: %w", err)
+		return errors.Join(fmt.Errorf("read the keys seen: %w", err), s.disk.Remove("seen"))
 	}
 	whole := b[:len(b)/8*8]
 	whole = whole[max(0, len(whole)-8*s.o.Window):]
