@@ -44,6 +44,12 @@ func identify(rs *tracepb.ResourceSpans, id Identity) (falsehoods int) {
 		}
 		for _, s := range ss.GetSpans() {
 			s.Attributes = strip(s.Attributes)
+			for _, e := range s.GetEvents() {
+				e.Attributes = strip(e.GetAttributes())
+			}
+			for _, l := range s.GetLinks() {
+				l.Attributes = strip(l.GetAttributes())
+			}
 		}
 	}
 	for _, t := range truth {

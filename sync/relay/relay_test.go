@@ -289,8 +289,10 @@ func TestFromHookToReceiver(t *testing.T) {
 func TestIdentityIsTheKernels(t *testing.T) {
 	f := newFixture(t, spool.Options{})
 	f.peer.UID = 1001
-	f.send(t, hookSpan(1, kv("pinta.user.name", "root")+kv("pinta.device.id", "01OTHER")+kv("os.type", "linux"),
-		kv("pinta.user.email", "root@example.com")+kv("host.name", "elsewhere")+kv("copilot.prompt", "hi")))
+	claim := `"attributes":[` + kv("pinta.user.name", "root")[1:] + `]`
+	f.send(t, strings.Replace(hookSpan(1, kv("pinta.user.name", "root")+kv("pinta.device.id", "01OTHER")+kv("os.type", "linux"),
+		kv("pinta.user.email", "root@example.com")+kv("host.name", "elsewhere")+kv("copilot.prompt", "hi")),
+		`"kind":1,`, `"kind":1,"events":[{"name":"e",`+claim+`}],"links":[{`+claim+`}],`, 1))
 	all := f.spooled(t)
 	if len(all) != 1 {
 		t.Fatalf("%d", len(all))
@@ -308,8 +310,11 @@ func TestIdentityIsTheKernels(t *testing.T) {
 			t.Errorf("claim %s stayed on the span", a.Key)
 		}
 	}
-	if n := f.Stats().Claimed; n != 4 {
-		t.Errorf("%d false claims, want 4 (the honest host.name and os.type are none)", n)
+	if span := all[0].ScopeSpans[0].Spans[0]; len(span.Events[0].Attributes)+len(span.Links[0].Attributes) != 0 {
+		t.Errorf("claims stayed on %v", span)
+	}
+	if n := f.Stats().Claimed; n != 6 {
+		t.Errorf("%d false claims, want 6 (the honest host.name and os.type are none)", n)
 	}
 }
 
