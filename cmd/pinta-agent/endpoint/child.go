@@ -47,6 +47,7 @@ type server struct {
 	names   names
 	verdict verdicts
 	engine  *guard.Engine
+	spool   *spool.Spool
 	relay   *relay.Relay
 	export  *relay.Exporter
 	uplink  *uplink
@@ -94,7 +95,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, l net.Listener, spo
 	if err := s.open(spoolDir, stderr); err != nil {
 		return err
 	}
-	err := s.run(ctx, l, configs)
+	err := errors.Join(s.run(ctx, l, configs), s.spool.Close())
 	if ctx.Err() != nil {
 		err = errors.Join(err, drained(heard))
 	}
@@ -130,13 +131,13 @@ func (s *server) open(dir string, stderr io.Writer) error {
 		return err
 	}
 	s.uplink.direct = client.Transport
-	store, err := spool.Open(dir, spool.Options{MaxBytes: s.setup.SpoolMax, MaxAge: s.setup.SpoolAge, Log: s.log})
+	s.spool, err = spool.Open(dir, spool.Options{MaxBytes: s.setup.SpoolMax, MaxAge: s.setup.SpoolAge, Log: s.log})
 	if err != nil {
 		return fmt.Errorf("open the spool: %w", err)
 	}
 	s.engine = guard.NewEngine(guard.Options{Host: s.setup.Host, Log: s.log, HTTP: client, UserName: s.names.of,
 		OnVerdict: s.verdict.add, Memory: guard.NewMemory(filepath.Join(dir, EvaluationsFile), 0)})
-	s.relay = relay.New(relay.Options{Spool: store, Log: s.log,
+	s.relay = relay.New(relay.Options{Spool: s.spool, Log: s.log,
 		Identity: func(p serve.Peer) relay.Identity {
 			c := s.config.Load()
 			return relay.Identity{DeviceID: c.DeviceID, Group: c.Group, User: s.names.of(p), Host: s.setup.Host}
@@ -146,7 +147,7 @@ func (s *server) open(dir string, stderr io.Writer) error {
 			v, _ := s.engine.Why(id)
 			return v.Action
 		}})
-	s.export = relay.NewExporter(relay.ExporterOptions{Spool: store, Client: &http.Client{Transport: s.uplink},
+	s.export = relay.NewExporter(relay.ExporterOptions{Spool: s.spool, Client: &http.Client{Transport: s.uplink},
 		Destination: s.destination, Log: s.log})
 	return nil
 }

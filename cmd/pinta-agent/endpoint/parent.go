@@ -46,13 +46,14 @@ type Parent struct {
 	started chan struct{} // closed when a child was ready for the first time
 	once    sync.Once
 	uploads chan struct{} // bounds those under way
+	silence time.Duration // after which a child that says nothing is ended
 }
 
 const maxUploads = 4
 
 // New returns a Parent whose child is started by Run.
 func New(o Options) *Parent {
-	return &Parent{o: o, applied: map[int64]chan Applied{}, started: make(chan struct{}), uploads: make(chan struct{}, maxUploads)}
+	return &Parent{o: o, applied: map[int64]chan Applied{}, started: make(chan struct{}), uploads: make(chan struct{}, maxUploads), silence: longestSilence}
 }
 
 // restart limits.
@@ -61,6 +62,7 @@ const (
 	longestRestart = 30 * time.Second
 	calm           = time.Minute // a child that lived this long starts the waits anew
 	stopTime       = 5 * time.Second
+	longestSilence = 30 * time.Second // a child tells its state each second
 )
 
 // Run keeps a child running until ctx ends, and then gives it 5 s to finish.
@@ -101,6 +103,10 @@ func (p *Parent) runChild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A child that hangs, or reads nothing so that a send to it waits under the
+	// lock, would hold up the installer too.
+	alive := time.AfterFunc(p.silence, c.kill)
+	defer alive.Stop()
 	out := &writer{w: c.in}
 	p.mu.Lock()
 	p.out = out
@@ -112,7 +118,10 @@ func (p *Parent) runChild(ctx context.Context) error {
 		time.AfterFunc(stopTime, c.kill)
 	})
 	if err == nil {
-		err = receive(c.out, func(m fromChild) error { return p.hear(uploads, out, m) })
+		err = receive(c.out, func(m fromChild) error {
+			alive.Reset(p.silence)
+			return p.hear(uploads, out, m)
+		})
 	}
 	stop()
 	stopUploads()

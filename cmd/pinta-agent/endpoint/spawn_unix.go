@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pinta-ai/pinta-agent/internal/local/serve"
 )
 
@@ -49,7 +51,7 @@ func (p *Parent) spawn() (*child, error) {
 	command.ExtraFiles = []*os.File{listener, spool}
 	command.SysProcAttr = attributes()
 	if credential := unprivileged(p.o.Layout.Account); credential != nil {
-		if err := spool.Chown(int(credential.Uid), int(credential.Gid)); err != nil {
+		if err := own(spool, int(credential.Uid), int(credential.Gid)); err != nil {
 			return nil, fmt.Errorf("give the spool to %s: %w", p.o.Layout.Account, err)
 		}
 		command.SysProcAttr.Credential = credential
@@ -75,6 +77,29 @@ func (p *Parent) spawn() (*child, error) {
 		},
 		kill: func() { command.Process.Kill() },
 	}, nil
+}
+
+// own gives a folder to an account. What lies in one that is still the
+// service's own is given along: a child that ran before the account was made
+// left it. In one that is the account's already nothing is touched, for there
+// the account could put anything in the way.
+func own(dir *os.File, uid, gid int) error {
+	info, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == os.Geteuid() {
+		names, err := dir.Readdirnames(-1)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := unix.Fchownat(int(dir.Fd()), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+				return err
+			}
+		}
+	}
+	return dir.Chown(uid, gid)
 }
 
 // Unprivileged reports whether children run as an account of their own.
