@@ -3,8 +3,11 @@ package shell
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -33,6 +36,7 @@ type walker struct {
 	ctx      context.Context
 	out      Script
 	vars     map[string]string // constant values, in the order of the text
+	files    map[string]string // what a process substitution prints, by its file
 	via      []string
 	names    []string // of the commands so far; what a command's own words ran stands behind its mark
 	nesting  int
@@ -129,6 +133,9 @@ func (w *walker) redirs(list []*syntax.Redirect) (r redirs) {
 		case syntax.RdrIn:
 			text, _ := w.text(rd.Word)
 			r.reads = append(r.reads, text)
+			if printed := w.written(text); printed != "" {
+				r.in = &input{text: printed, known: true}
+			}
 		case syntax.DplIn, syntax.DplOut:
 			text, _ := w.text(rd.Word)
 			if strings.Trim(text, "0123456789-") != "" { // >& FILE is &> FILE
@@ -158,6 +165,9 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 	switch cmd := st.Cmd.(type) {
 	case *syntax.CallExpr:
 		w.call(cmd, &r, mark)
+		if len(r.writes) > 0 {
+			w.write(st, r.writes, in)
+		}
 		return
 	case *syntax.DeclClause:
 		w.declare(cmd)
@@ -198,6 +208,9 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 	case *syntax.CaseClause:
 		w.text(cmd.Word)
 		for _, item := range cmd.Items {
+			for _, pattern := range item.Patterns {
+				w.inner(pattern)
+			}
 			w.stmts(item.Stmts)
 		}
 	case *syntax.FuncDecl:
@@ -286,12 +299,15 @@ func (w *walker) namesOf(from, to int) []string {
 
 // output is what a stage prints, if that is plain from its text.
 func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
+	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe {
+		return w.output(b.Y, &input{stage: b.X, in: in})
+	}
 	call, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || len(call.Args) == 0 || w.outputs >= 3 { // its words are evaluated again: never again within again
 		return "", false
 	}
 	switch call.Args[0].Lit() {
-	case "echo", "printf", "cat", "tee", "base64", "":
+	case "echo", "printf", "cat", "tee", "base64", "xxd", "":
 	default:
 		return "", false
 	}
@@ -341,6 +357,11 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 			data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 			return string(data), err == nil
 		}
+	case "xxd":
+		if text, ok := w.read(in); ok && slices.Contains(c.Flags, "r") && (slices.Contains(c.Flags, "p") || slices.Contains(c.Flags, "ps")) {
+			data, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
+			return string(data), err == nil
+		}
 	}
 	return "", false
 }
@@ -377,6 +398,9 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 		value, known = w.text(a.Value)
 	} else if a.Array != nil {
 		w.inner(a.Array)
+	}
+	if a.Index != nil {
+		w.inner(a.Index)
 	}
 	name := ""
 	if a.Name != nil {
@@ -443,11 +467,32 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	w.add(c)
 	run := c.runs()
 	if in != nil && (run.stdin || c.Name == "xargs" && run.words != nil) {
-		if text, ok := w.read(in); ok && run.stdin {
+		switch text, ok := w.read(in); {
+		case !ok:
+		case c.Name == "crontab":
+			run.script = scheduled(text)
+		case run.stdin:
 			run.script = text
-		} else if ok {
+		default:
 			run.words = append(slices.Clone(run.words), strings.Fields(text)...)
 		}
+	}
+	if c.Name == "tee" && in != nil {
+		if text, ok := w.read(in); ok {
+			for _, f := range c.Args {
+				w.put(path.Clean(f), text)
+			}
+		}
+	}
+	if len(w.files) > 0 && run.script == "" && run.words == nil {
+		file := run.file
+		if file == "" && strings.Contains(c.Path, "/") {
+			file, run.args = c.Path, words
+		}
+		run.script = w.written(file)
+	}
+	if c.Name == "set" && slices.Contains(c.Argv, "--") {
+		w.position(1, c.Argv[slices.Index(c.Argv, "--")+1:])
 	}
 	if run.words == nil && (run.script == "" || run.script == unknownValue) {
 		return
@@ -464,6 +509,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			}
 			return
 		}
+		defer w.position(0, run.args)()
 		w.script(run.script)
 		return
 	}
@@ -474,4 +520,78 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	w.nesting++
 	w.words(run.words, run.env, r, from)
 	w.nesting--
+}
+
+// position sets the positional parameters from $first on until undo.
+func (w *walker) position(first int, args []string) (undo func()) {
+	before := map[string]string{}
+	set := func(name, value string) {
+		before[name] = w.vars[name]
+		w.vars[name] = value
+	}
+	for i, a := range args {
+		if first+i > 9 {
+			break
+		}
+		set(strconv.Itoa(first+i), a)
+	}
+	if rest := args[min(1-first, len(args)):]; len(rest) > 0 {
+		set("@", strings.Join(rest, " "))
+		set("*", w.vars["@"])
+	}
+	return func() {
+		for name, value := range before {
+			if w.vars[name] = value; value == "" {
+				delete(w.vars, name)
+			}
+		}
+	}
+}
+
+// write remembers what a statement puts into files, should they be run later.
+func (w *walker) write(st *syntax.Stmt, files []string, in *input) {
+	text, ok := w.output(st, in)
+	if !ok {
+		return
+	}
+	for _, f := range files {
+		w.put(path.Clean(f), text)
+	}
+}
+
+func (w *walker) put(file, text string) {
+	if w.expanded += len(text); w.expanded > maxExpanded {
+		w.out.Limited = true
+		return
+	}
+	if w.files == nil {
+		w.files = map[string]string{}
+	}
+	w.files[file] += text // of several writes all may run
+}
+
+// written is what the text itself has put into a file that it runs.
+func (w *walker) written(file string) string {
+	text := w.files[path.Clean(file)]
+	if w.expanded += len(text); w.expanded > maxExpanded {
+		w.out.Limited = true
+		return ""
+	}
+	return text
+}
+
+// scheduled are the commands of a crontab.
+func scheduled(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		fields := 5
+		if strings.HasPrefix(strings.TrimSpace(line), "@") {
+			fields = 1
+		}
+		for range fields {
+			_, line, _ = strings.Cut(strings.TrimSpace(line), " ")
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
 }

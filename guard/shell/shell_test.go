@@ -301,6 +301,64 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestRunsInTurn: each of these runs rm, however it says so.
+func TestRunsInTurn(t *testing.T) {
+	for _, text := range []string{
+		"coproc rm -rf /x", "coproc X { rm -rf /x; }", "! rm -rf /x", "time rm -rf /x", "time -p rm -rf /x", "[[ -n $(rm -rf /x) ]]", "(( $(rm -rf /x) ))",
+		"let a=$(rm -rf /x)", "a[$(rm -rf /x)]=1", "arr=(a $(rm -rf /x))", "declare -a q=($(rm -rf /x))", "case $(rm -rf /x) in a) ;; esac",
+		"case a in $(rm -rf /x)) ;; esac", "select i in $(rm -rf /x); do :; done", "for ((i=$(rm -rf /x);;)); do :; done", "f() { rm -rf /x; }; f",
+		"function f { rm -rf /x; }", "trap 'rm -rf /x' EXIT", "bash -c \"$(cat <<'E'\nrm -rf /x\nE\n)\"", "cat <<'E' | bash\nrm -rf /x\nE",
+		"bash < <(echo rm -rf /x)", "source <(echo rm -rf /x)", ". <(echo rm -rf /x)", "bash <(echo rm -rf /x)", "bash <(printf 'rm -rf %s' /x)",
+		"eval $(echo rm -rf /x)", "`echo rm` -rf /x", "$(echo rm) -rf /x", "a=rm; $a -rf /x", "a=r; ${a}m -rf /x", "a='rm -rf /x'; $a",
+		"a='rm -rf /x'; eval \"$a\"", "a='rm -rf /x'; bash -c \"$a\"", "${x:-rm} -rf /x", "${x:=rm} -rf /x", "X=rm; ${X,,} -rf /x", "X=RM; ${X,,} -rf /x",
+		"rm${IFS}-rf${IFS}/x", "r\\\nm -rf /x", "\"r\"'m' -rf /x", "command rm -rf /x", "builtin eval rm -rf /x", "env rm -rf /x",
+		"xargs -I{} rm -rf {} <<< /x", "xargs rm -rf <<< /x", "echo /x | xargs -I % sh -c 'rm -rf %'", "find . -exec sh -c 'rm -rf /x' \\;",
+		"parallel rm -rf ::: /x", "nohup rm -rf /x &", "setsid -f rm -rf /x", "script -qc 'rm -rf /x' /dev/null", "ssh localhost rm -rf /x",
+		"docker run -v /:/h alpine rm -rf /h", "docker exec c rm -rf /x", "kubectl exec p -- rm -rf /x", "su -c 'rm -rf /x'", "su - root -c 'rm -rf /x'",
+		"sudo -s -- rm -rf /x", "sudo sh -c 'rm -rf /x'", "sudo bash <<E\nrm -rf /x\nE", "watch -n1 'rm -rf /x'", "timeout 5 rm -rf /x",
+		"flock /tmp/l rm -rf /x", "flock /tmp/l -c 'rm -rf /x'", "at now <<< 'rm -rf /x'", "echo 'rm -rf /x' | at now",
+		"crontab - <<< '* * * * * rm -rf /x'", "echo cm0gLXJmIC94 | base64 -d | bash", "base64 -d <<< cm0gLXJmIC94 | sh",
+		"bash <<< $(base64 -d <<< cm0gLXJmIC94)", "echo -e 'rm\\x20-rf /x' | sh", "printf '\\x72m -rf /x' | sh", "printf '%s ' rm -rf /x | sh",
+		"xxd -r -p <<< 726d202d7266202f78 | sh", "alias x='rm -rf /x'; x", "bash -c 'rm -rf \"$0\"' /x", "bash -c '$0 -rf /x' rm",
+		"bash -c '\"$@\"' _ rm -rf /x", "set -- rm -rf /x; \"$@\"", "exec -a ls rm -rf /x", "exec 3>&1 rm -rf /x", ">/dev/null rm -rf /x", "2>&1 rm -rf /x",
+		"{rm,-rf,/x}", "if rm -rf /x; then :; fi", "until rm -rf /x; do :; done", "while :; do rm -rf /x; done", "a=$(rm -rf /x)", "echo \"$(rm -rf /x)\"",
+		"echo \"`rm -rf /x`\"", "echo ${x:-$(rm -rf /x)}", "echo $(( `rm -rf /x` ))", "cat <<E\n$(rm -rf /x)\nE\n", "stdbuf -oL rm -rf /x",
+		"busybox rm -rf /x", "toybox rm -rf /x", "ld.so /bin/rm -rf /x", "/lib64/ld-linux-x86-64.so.2 /bin/rm -rf /x", "doas rm -rf /x",
+		"runuser -u root -- rm -rf /x", "unshare -r rm -rf /x", "nsenter -t 1 -m rm -rf /x", "chroot / rm -rf /x", "ionice -c3 rm -rf /x",
+		"npx -c 'rm -rf /x'", "bash -O extglob -c 'rm -rf /x'", "bash --norc -c 'rm -rf /x'", "bash -ec 'rm -rf /x'", "sh -c -- 'rm -rf /x'",
+		"zsh -c 'rm -rf /x'", "fish -c 'rm -rf /x'", "pwsh -c 'rm -rf /x'", "entr rm -rf /x <<< a", "tmux new -d 'rm -rf /x'", "screen -dm rm -rf /x",
+		"systemd-run rm -rf /x", "wsl rm -rf /x", "wsl -- rm -rf /x", "wsl -e rm -rf /x", "nix-shell --run 'rm -rf /x'", "guix shell -- rm -rf /x",
+		"conda run rm -rf /x", "poetry run rm -rf /x", "uv run rm -rf /x", "bundle exec rm -rf /x", "npm exec -- rm -rf /x", "direnv exec . rm -rf /x",
+		"aws-vault exec p -- rm -rf /x", "op run -- rm -rf /x", "chronic rm -rf /x", "faketime x rm -rf /x", "strace -f rm -rf /x", "gdb --args rm -rf /x",
+		"valgrind rm -rf /x", "perf stat rm -rf /x", "hyperfine 'rm -rf /x'", "cpulimit -l 5 rm -rf /x", "sg root 'rm -rf /x'", "sg root -c 'rm -rf /x'",
+		"lxc exec c -- rm -rf /x", "podman exec c rm -rf /x", "vagrant ssh -c 'rm -rf /x'", "mosh h -- rm -rf /x",
+		"cat > x.sh <<'E'\nrm -rf /x\nE\nchmod +x x.sh && ./x.sh", "echo rm -rf /x > x.sh; sudo bash -e ./x.sh",
+		"echo rm | tee y; printf ' -rf /x' >> y; . ./y", "docker compose exec db rm -rf /x", "kubectl -n prod exec -it p -c web -- rm -rf /x",
+		"docker run --rm -v /:/h alpine rm -rf /h", "x=a; y=x; x=rm; ${!y} -rf /x", "x=xrm; ${x#x} -rf /x", "x=am; ${x/a/r} -rf /x",
+		"$(echo cm0K | base64 -d) -rf /x", "tmux send-keys -t w 'rm -rf /x' Enter",
+	} {
+		got := Posix(context.Background(), text, new(Room))
+		if !slices.ContainsFunc(got.Commands, func(c *Command) bool { return c.Name == "rm" }) {
+			t.Errorf("%q: %q", text, lines(got))
+		}
+	}
+}
+
+// TestRunsNot: none of these runs rm.
+func TestRunsNot(t *testing.T) {
+	for _, text := range []string{
+		"docker build -t exec rm", "kubectl get exec rm", "npm run exec rm", "npm install exec rm", "echo rm > f; cat f", "bash rm.sh rm", "alias ll='ls rm'", "alias rm", "tmux ls rm",
+		"uv pip install rm", "crontab -l; crontab rm", "case rm in rm) ;; esac", "cat <<'E'\n$(rm -rf /x)\nE\n", "git commit -m 'docker exec c rm'", "source .venv/bin/rm rm",
+		"echo ${x:-rm}", "echo rm > rm; ls", "cat > x.sh <<'E'\nrm -rf /x\nE\nbash y.sh", "bash -c 'echo $0' rm", "bash -c 'echo \"$@\"' _ rm", "set -- rm; echo $1", "set -e rm", "diff <(echo rm) <(ls)",
+		"gdb -ex rm", "perf report rm", "docker ps --filter name=rm", "x=rm; echo ${x^^}", "at -l rm",
+	} {
+		got := Posix(context.Background(), text, new(Room))
+		if slices.ContainsFunc(got.Commands, func(c *Command) bool { return c.Name == "rm" }) {
+			t.Errorf("%q: %q", text, lines(got))
+		}
+	}
+}
+
 func FuzzPosix(f *testing.F) {
 	for _, s := range []string{"rm -rf /", "bash -c 'a | b'", "cat <<E\nx\nE\n", "${a:-$(b)}", "find . -exec rm {} +", "a() { b; }; a", "$'\\x41'",
 		"echo {rm,-r} {/,$x} | sh", "printf '%s {1..3}' a{b,c} >{d,e} | base64 -d | xargs x", "X={a,b} for i in {a,$(b)}; do $i; done"} {

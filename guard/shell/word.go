@@ -2,6 +2,7 @@ package shell
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -152,17 +153,13 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 			}
 			list = append(list, piece{text, false})
 		case *syntax.DblQuoted:
-			from := len(list)
 			list = w.pieces(append(list, piece{"", false}), p.Parts, true, known)
-			for i := range list[from:] {
-				list[from+i].split = false
-			}
 		case *syntax.ParamExp:
 			text, ok := w.parameter(p)
 			if !ok {
 				list = append(list, unknown(text))
 			} else {
-				list = append(list, piece{text, !quoted})
+				list = append(list, piece{text, !quoted || p.Param.Value == "@"})
 			}
 		case *syntax.CmdSubst:
 			w.stmts(p.Stmts)
@@ -175,6 +172,14 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 			list = append(list, unknown(unknownValue))
 		case *syntax.ProcSubst:
 			w.stmts(p.Stmts)
+			if p.Op == syntax.CmdIn && len(p.Stmts) == 1 {
+				if text, ok := w.output(p.Stmts[0], nil); ok {
+					file := "/dev/fd/" + strconv.Itoa(63+len(w.files))
+					w.put(file, text)
+					list = append(list, piece{file, false})
+					continue
+				}
+			}
 			list = append(list, unknown("/dev/fd/"+unknownValue))
 		case *syntax.ExtGlob:
 			list = append(list, unknown(p.Op.String()+p.Pattern.Value+")"))
@@ -219,7 +224,18 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		return byDefault, defined
 	}
 	w.inner(p)
+	if ok && (!plain || p.Exp != nil) {
+		if text, err := expand.Literal(w.constants(), &syntax.Word{Parts: []syntax.WordPart{p}}); err == nil && len(text) <= maxValue {
+			w.expanded += len(text)
+			return text, true
+		}
+	}
 	return "$" + name, false
+}
+
+// constants lets package expand evaluate what needs only the script's own values.
+func (w *walker) constants() *expand.Config {
+	return &expand.Config{Env: expand.FuncEnviron(func(name string) string { return w.vars[name] })}
 }
 
 // unquoteLit removes backslashes of an unquoted or double-quoted literal.

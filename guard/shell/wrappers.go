@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -10,27 +11,64 @@ type inner struct {
 	env        []string
 	script     string
 	powershell bool
-	stdin      bool // a script is read from standard input
+	stdin      bool     // a script is read from standard input
+	file       string   // or from here
+	args       []string // $0, $1 … of the script
 }
 
-// valueFlags are the options of a wrapper that take the next word; skip is how
-// many operands come before the command.
-var wrappers = map[string]struct {
-	valueFlags string // single letters
-	long       string // blank-separated long options that take the next word
-	skip       int
-}{
-	"sudo": {"ugpCrtTUDRh", "user group prompt close-from role type host chdir chroot other-user", 0}, "doas": {"uC", "", 0},
-	"nohup": {}, "setsid": {}, "nice": {"n", "adjustment", 0}, "ionice": {"cnpPu", "class classdata", 0}, "chrt": {"", "", 1},
-	"timeout": {"sk", "signal kill-after", 1}, "gtimeout": {"sk", "signal kill-after", 1}, "time": {"fo", "format output", 0},
-	"stdbuf": {"ioe", "input output error", 0}, "command": {}, "builtin": {}, "exec": {"a", "", 0}, "noglob": {}, "nocorrect": {},
-	"xargs":  {"IinPLdaEs", "max-args max-procs max-lines delimiter arg-file replace max-chars", 0},
-	"chroot": {"", "userspec groups", 1}, "unshare": {"", "", 0}, "nsenter": {"tS", "target", 0}, "watch": {"n", "interval", 0},
-	"strace": {"oepsPEu", "", 0}, "ltrace": {"oepsu", "", 0}, "catchsegv": {}, "busybox": {}, "toybox": {}, "npx": {"p", "package", 0},
-	"parallel": {"jN", "jobs", 0}, "caffeinate": {"tw", "", 0}, "proxychains": {"f", "", 0}, "proxychains4": {"f", "", 0}, "torsocks": {},
-	"systemd-run": {"puE", "unit property setenv uid gid", 0}, "firejail": {}, "rtk": {}, "unbuffer": {}, "gosu": {"", "", 1}, "su-exec": {"", "", 1},
-	"pkexec": {"", "user", 0}, "run0": {"u", "user", 0}, "fakeroot": {}, "taskset": {"", "", 1}, "setarch": {}, "winpty": {}, "start": {},
+// wrapper says where among a program's words the command stands that it runs.
+type wrapper struct {
+	short  string // single letters of the options that take the next word
+	long   string // blank-separated long options that take the next word
+	skip   int    // operands before the command
+	script bool   // a shell reads the words, joined
 }
+
+var wrappers = map[string]wrapper{
+	"sudo":  {short: "ugpCrtTUDRh", long: "user group prompt close-from role type host chdir chroot other-user"},
+	"doas":  {short: "uC"},
+	"nohup": {}, "setsid": {}, "command": {}, "builtin": {}, "noglob": {}, "nocorrect": {}, "catchsegv": {}, "busybox": {}, "toybox": {},
+	"torsocks": {}, "firejail": {}, "rtk": {}, "unbuffer": {}, "fakeroot": {}, "setarch": {}, "winpty": {}, "start": {}, "chronic": {},
+	"nice": {short: "n", long: "adjustment"}, "ionice": {short: "cnpPu", long: "class classdata"}, "chrt": {skip: 1}, "taskset": {skip: 1},
+	"timeout": {short: "sk", long: "signal kill-after", skip: 1}, "gtimeout": {short: "sk", long: "signal kill-after", skip: 1},
+	"time": {short: "fo", long: "format output"}, "stdbuf": {short: "ioe", long: "input output error"}, "exec": {short: "a"},
+	"xargs":  {short: "IinPLdaEs", long: "max-args max-procs max-lines delimiter arg-file replace max-chars"},
+	"chroot": {long: "userspec groups", skip: 1}, "unshare": {}, "nsenter": {short: "tS", long: "target"},
+	"watch": {short: "n", long: "interval", script: true}, "entr": {}, "faketime": {short: "f", skip: 1}, "cpulimit": {short: "lpe", long: "limit pid exe"},
+	"strace": {short: "oepsPEu"}, "ltrace": {short: "oepsu"}, "valgrind": {},
+	"npx": {short: "p", long: "package"}, "parallel": {short: "jN", long: "jobs"}, "caffeinate": {short: "tw"},
+	"proxychains": {short: "f"}, "proxychains4": {short: "f"}, "systemd-run": {short: "puE", long: "unit property setenv uid gid"},
+	"gosu": {skip: 1}, "su-exec": {skip: 1}, "pkexec": {long: "user"}, "run0": {short: "u", long: "user"},
+	"ld.so": {long: "library-path preload argv0"}, "screen": {short: "Sscpt"}, "hyperfine": {short: "wrmMpcPLSn", script: true,
+		long: "warmup runs min-runs max-runs prepare conclusion setup cleanup parameter-scan parameter-list shell command-name"},
+	"ssh": {short: "bcDEeFIiJLlmOopQRSWw", skip: 1, script: true}, "mosh": {skip: 1, script: true}, "wsl": {short: "du", long: "distribution user"},
+}
+
+// runners are programs of which some subcommands run a command.
+var runners = map[string]map[string]wrapper{
+	"docker": container, "podman": container, "nerdctl": container, "docker-compose": container,
+	"kubectl": {"exec": {short: "cnf", long: "container namespace filename context", skip: 1}, "run": {long: "image namespace", skip: 1}},
+	"oc":      {"exec": {short: "cnf", long: "container namespace filename context", skip: 1}, "rsh": {short: "cn", long: "container namespace", skip: 1}},
+	"lxc":     {"exec": {long: "env cwd user group", skip: 1}}, "incus": {"exec": {long: "env cwd user group", skip: 1}},
+	"uv": {"run": {short: "p", long: "python with project directory env-file extra group package"}}, "poetry": {"run": {}}, "pipenv": {"run": {}},
+	"pdm": {"run": {}}, "hatch": {"run": {}}, "rye": {"run": {}}, "bundle": {"exec": {}},
+	"npm": {"exec": {long: "package"}, "x": {long: "package"}}, "pnpm": {"exec": {}, "dlx": {long: "package"}}, "yarn": {"exec": {}, "dlx": {short: "p", long: "package"}}, "bun": {"x": {}},
+	"conda": environment, "mamba": environment, "micromamba": environment,
+	"direnv": {"exec": {skip: 1}}, "mise": {"exec": {}, "x": {}}, "devbox": {"run": {}}, "aws-vault": {"exec": {skip: 1}}, "op": {"run": {long: "env-file"}}, "doppler": {"run": {short: "pc"}},
+	"perf": {"stat": {short: "eoprIC"}, "record": {short: "eopcFC"}}, "guix": {"shell": {}},
+	"tmux": {"new": pane, "new-session": pane, "new-window": pane, "neww": pane, "split-window": pane, "splitw": pane, "respawn-pane": pane,
+		"send-keys": {short: "t", script: true}, "send": {short: "t", script: true}},
+}
+
+var (
+	container = map[string]wrapper{
+		"exec": {short: "euw", long: "env user workdir detach-keys env-file index", skip: 1},
+		"run": {short: "epvuwhmlac", skip: 1, long: "name env env-file publish volume user workdir network net hostname memory label entrypoint mount restart platform cpus gpus " +
+			"add-host cap-add cap-drop device dns ip link log-driver pid ipc security-opt shm-size tmpfs ulimit pull runtime cidfile expose userns"},
+	}
+	environment = map[string]wrapper{"run": {short: "np", long: "name prefix cwd"}}
+	pane        = wrapper{short: "ctnsFxyel", script: true}
+)
 
 var shells = map[string]bool{"bash": true, "sh": true, "dash": true, "zsh": true, "ksh": true, "mksh": true, "ash": true, "fish": true, "rbash": true}
 
@@ -44,18 +82,30 @@ func (c *Command) runs() (r inner) {
 	switch name {
 	case "eval":
 		return inner{script: strings.Join(c.Argv, " ")}
+	case "source", ".":
+		if len(c.Argv) > 0 {
+			return inner{file: c.Argv[0], args: c.Argv}
+		}
 	case "trap":
 		if len(c.Args) > 0 {
 			return inner{script: c.Args[0]}
 		}
+	case "alias":
+		return inner{script: aliased(c.Args)}
+	case "at", "batch", "crontab":
+		return inner{stdin: true}
 	case "env":
 		return envRuns(c.Argv)
-	case "su", "runuser", "script", "flock":
-		return optionRuns(name, c.Argv)
-	case "ssh":
-		return afterOptions(c.Argv, "bcDEeFIiJLlmOopQRSWw", "", 1, true)
+	case "su", "runuser", "script", "flock", "sg", "npx", "nix-shell", "vagrant":
+		if run, ok := optionRuns(name, c.Argv); ok {
+			return run
+		}
 	case "find", "fd":
 		return findRuns(c.Argv)
+	case "gdb":
+		if i := slices.Index(c.Argv, "--args"); i >= 0 {
+			return inner{words: c.Argv[i+1:]}
+		}
 	case "pwsh", "powershell":
 		return powershellRuns(c.Argv)
 	case "cmd":
@@ -68,13 +118,46 @@ func (c *Command) runs() (r inner) {
 		if len(c.Argv) > 0 && (c.Argv[0] == "-v" || c.Argv[0] == "-V") {
 			return inner{} // asks, runs nothing
 		}
-	case "wsl":
-		return afterOptions(c.Argv, "du", "distribution user", 0, false)
+	}
+	if strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") {
+		name = "ld.so"
 	}
 	if w, ok := wrappers[name]; ok {
-		return afterOptions(c.Argv, w.valueFlags, w.long, w.skip, false)
+		return w.runs(c.Argv)
+	}
+	if sub, ok := runners[name]; ok {
+		return subcommandRuns(c.Argv, sub)
 	}
 	return inner{}
+}
+
+// aliased are the commands that names stand for from now on.
+func aliased(definitions []string) string {
+	var lines []string
+	for _, d := range definitions {
+		if _, command, ok := strings.Cut(d, "="); ok {
+			lines = append(lines, command)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// subcommandRuns looks for a subcommand behind options and their values.
+func subcommandRuns(words []string, known map[string]wrapper) inner {
+	for i, w := range words {
+		if sub, ok := known[w]; ok {
+			return sub.runs(words[i+1:])
+		}
+		if w != "compose" && !strings.HasPrefix(w, "-") && (i == 0 || !strings.HasPrefix(words[i-1], "-")) {
+			break
+		}
+	}
+	return inner{}
+}
+
+// runs skips options, NAME=value words and operands; the rest is the command.
+func (wr wrapper) runs(words []string) inner {
+	return afterOptions(words, wr.short, wr.long, wr.skip, wr.script)
 }
 
 // afterOptions skips options, NAME=value words and skip operands; the rest is
@@ -182,31 +265,36 @@ func (c *Command) shellRuns() inner {
 				return inner{stdin: true}
 			}
 		case command:
-			return inner{script: w}
-		default:
-			return inner{} // a file, which is not read
+			return inner{script: w, args: c.Argv[i+1:]}
+		default: // a file is not read, unless the text itself writes it
+			return inner{file: w, args: c.Argv[i:]}
 		}
 	}
 	return inner{stdin: true}
 }
 
-// optionRuns: su USER -c SCRIPT, script -c SCRIPT, flock FILE -c SCRIPT | WORDS.
-func optionRuns(name string, words []string) inner {
+// optionRuns: su USER -c SCRIPT, script -c SCRIPT, flock FILE -c SCRIPT | WORDS, and so on.
+func optionRuns(name string, words []string) (run inner, ok bool) {
 	for i, w := range words {
-		if (w == "-c" || w == "--command" || w == "-qc" || w == "-lc") && i+1 < len(words) {
-			return inner{script: words[i+1]}
+		switch w {
+		case "-c", "--command", "-qc", "-lc", "--call", "--run":
+			if i+1 < len(words) {
+				return inner{script: words[i+1]}, true
+			}
 		}
-		if text, ok := strings.CutPrefix(w, "--command="); ok {
-			return inner{script: text}
+		if _, text, ok := strings.Cut(w, "="); ok && (strings.HasPrefix(w, "--command=") || strings.HasPrefix(w, "--call=") || strings.HasPrefix(w, "--run=")) {
+			return inner{script: text}, true
 		}
 	}
 	switch name {
 	case "flock":
-		return afterOptions(words, "wE", "timeout", 1, false)
+		return afterOptions(words, "wE", "timeout", 1, false), true
 	case "runuser":
-		return afterOptions(words, "ugG", "user group", 0, false)
+		return afterOptions(words, "ugG", "user group", 0, false), true
+	case "sg":
+		return afterOptions(words, "", "", 1, true), true
 	}
-	return inner{}
+	return inner{}, false
 }
 
 // findRuns: find … -exec WORDS ; joined by && when there are several.
