@@ -69,6 +69,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, l net.Listener, spo
 	heard := make(chan error, 1)
 	go func() {
 		defer cancel()
+		defer s.uplink.close()
 		heard <- receive(in, func(m toChild) error {
 			switch {
 			case m.Setup != nil:

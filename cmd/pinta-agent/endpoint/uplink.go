@@ -28,6 +28,7 @@ type uplink struct {
 
 	mu      sync.Mutex
 	last    int64
+	closed  bool
 	waiting map[int64]chan *uploaded
 }
 
@@ -49,6 +50,10 @@ func (u *uplink) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	u.mu.Lock()
+	if u.closed {
+		u.mu.Unlock()
+		return nil, errEnding
+	}
 	u.last++
 	id := u.last
 	answer := make(chan *uploaded, 1)
@@ -79,7 +84,24 @@ func (u *uplink) answer(a *uploaded) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if waiting := u.waiting[a.ID]; waiting != nil {
+		delete(u.waiting, a.ID) // a second answer would wait for ever
 		waiting <- a
+	}
+}
+
+var errEnding = errors.New("the service is ending")
+
+// close ends what waits for answers: none comes any more, and the next child
+// makes the upload again.
+func (u *uplink) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	for id, waiting := range u.waiting {
+		select {
+		case waiting <- &uploaded{ID: id, Error: errEnding.Error()}:
+		default: // it was answered just now
+		}
 	}
 }
 
