@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -19,11 +20,12 @@ import (
 )
 
 const (
-	maxBody     = 4 << 20  // bytes of a request, packed and unpacked; a hook's is below 1 MiB
-	maxSpans    = 16 << 20 // of a request's spans, each with its resource
-	inFlight    = 16 << 20 // of all requests that are being read
-	waitMemory  = 250 * time.Millisecond
-	readTimeout = 5 * time.Second
+	maxBody      = 4 << 20  // bytes of a request, packed and unpacked; a hook's is below 1 MiB
+	maxSpans     = 16 << 20 // of a request's spans, each with its resource
+	inFlight     = 16 << 20 // of all requests that are being read
+	userInFlight = inFlight / 2
+	waitMemory   = 250 * time.Millisecond
+	readTimeout  = 5 * time.Second
 
 	typeJSON  = "application/json"
 	typeProto = "application/x-protobuf"
@@ -111,14 +113,50 @@ func (r *Relay) reserve(req *http.Request) (release func(), ok bool) {
 	if n < 0 || n > maxBody || req.Header.Get("Content-Encoding") != "" {
 		n = maxBody
 	}
+	user := ""
+	if peer, ok := serve.PeerFrom(req.Context()); ok {
+		user = userKey(peer)
+	}
+	if !r.shares.take(user, n) {
+		return nil, false
+	}
 	if !r.memory.TryAcquire(n) {
 		ctx, cancel := context.WithTimeout(req.Context(), waitMemory)
 		defer cancel()
 		if r.memory.Acquire(ctx, n) != nil {
+			r.shares.give(user, n)
 			return nil, false
 		}
 	}
-	return func() { r.memory.Release(n) }, true
+	return func() { r.memory.Release(n); r.shares.give(user, n) }, true
+}
+
+// shares keep one user, whose bodies may come slowly on purpose, from taking all
+// room in memory. Who isn't known yet has it all.
+type shares struct {
+	mu   sync.Mutex
+	used map[string]int64
+}
+
+func (s *shares) take(user string, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used == nil {
+		s.used = map[string]int64{}
+	}
+	if user != "" && s.used[user]+n > userInFlight {
+		return false
+	}
+	s.used[user] += n
+	return true
+}
+
+func (s *shares) give(user string, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used[user] -= n; s.used[user] <= 0 {
+		delete(s.used, user)
+	}
 }
 
 func readBody(w http.ResponseWriter, req *http.Request) (body []byte, status int, err error) {

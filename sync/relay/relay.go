@@ -52,6 +52,7 @@ type Options struct {
 type Relay struct {
 	o       Options
 	memory  *semaphore.Weighted
+	shares  shares
 	tally   *tally
 	answers ring
 

@@ -463,6 +463,33 @@ func TestEmptyAttributesAreNoBomb(t *testing.T) {
 	}
 }
 
+// Whose bodies never come to an end takes no other user's turn.
+func TestSlowBodiesOfOneUser(t *testing.T) {
+	f := newFixture(t, spool.Options{})
+	slow := func(size int64) *http.Request {
+		req := httptest.NewRequest(http.MethodPost, "/v1/traces", nil)
+		req.ContentLength = size
+		return req.WithContext(serve.WithPeer(req.Context(), f.peer))
+	}
+	var taken []func()
+	for range 100 {
+		if release, ok := f.reserve(slow(maxBody)); ok {
+			taken = append(taken, release)
+		}
+	}
+	if len(taken) != userInFlight/maxBody {
+		t.Errorf("one user has %d bodies under way", len(taken))
+	}
+	f.peer.UID = 1001
+	f.send(t, hookSpan(1, "", ""))
+	for _, release := range taken {
+		release()
+	}
+	if len(f.shares.used) != 0 {
+		t.Errorf("%v", f.shares.used)
+	}
+}
+
 func TestOverloadAndFullSpool(t *testing.T) {
 	f := newFixture(t, spool.Options{})
 	if !f.memory.TryAcquire(inFlight) {
