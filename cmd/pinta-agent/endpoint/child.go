@@ -183,7 +183,7 @@ func (s *server) run(ctx context.Context, l net.Listener, configs <-chan Config)
 
 // answer serves h on l until ctx ends, and then lets answers finish.
 func (s *server) answer(ctx context.Context, all *errgroup.Group, l net.Listener, h http.Handler) {
-	server := &http.Server{Handler: h, ConnContext: serve.ConnContext, ReadHeaderTimeout: 5 * time.Second,
+	server := &http.Server{Handler: h, ConnContext: serve.ConnContext, ConnState: new(connections).note, ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	all.Go(func() error {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
