@@ -1,0 +1,156 @@
+package shell
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// input is a command's standard input, worked out only if somebody reads it.
+type input struct {
+	text  string
+	known bool
+	stage *syntax.Stmt // prints it
+	in    *input       // that stage's own
+}
+
+// read gives the text of an input, if it is plain from the script.
+func (w *walker) read(in *input) (string, bool) {
+	if in == nil {
+		return "", false
+	}
+	if in.stage != nil {
+		in.text, in.known = w.output(in.stage, in.in)
+		in.stage = nil
+	}
+	return in.text, in.known
+}
+
+// output is what a stage prints, if that is plain from its text.
+func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
+	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe {
+		return w.output(b.Y, &input{stage: b.X, in: in})
+	}
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 || w.outputs >= 3 { // its words are evaluated again: never again within again
+		return "", false
+	}
+	switch call.Args[0].Lit() {
+	case "echo", "printf", "cat", "tee", "base64", "xxd", "":
+	default:
+		return "", false
+	}
+	w.outputs++
+	defer func() { w.outputs-- }()
+	muted, mark := len(w.out.Commands), len(w.names)
+	var words []string
+	known := true
+	for _, a := range call.Args {
+		words = w.known(a, words, &known)
+	}
+	r := w.redirs(st.Redirs)
+	w.out.Commands = w.out.Commands[:min(muted, len(w.out.Commands))]
+	w.names = w.names[:mark]
+	if !known || len(words) == 0 {
+		return "", false
+	}
+	if r.in != nil {
+		in = r.in
+	}
+	c := w.room.command(words)
+	switch c.Name {
+	case "echo":
+		args := c.Argv
+		escapes := false
+		for len(args) > 0 && len(args[0]) > 1 && strings.Trim(args[0], "-neE") == "" && args[0][0] == '-' {
+			escapes = escapes || strings.Contains(args[0], "e")
+			args = args[1:]
+		}
+		text := strings.Join(args, " ")
+		if escapes {
+			text = unescape(text)
+		}
+		return text + "\n", true
+	case "printf":
+		if len(c.Argv) == 0 {
+			return "", false
+		}
+		text, _, err := expand.Format(nil, c.Argv[0], c.Argv[1:])
+		return text, err == nil
+	case "cat", "tee":
+		if text, ok := w.read(in); ok && len(c.Args) == 0 {
+			return text, true
+		}
+	case "base64":
+		if text, ok := w.read(in); ok && (slices.Contains(c.Flags, "d") || slices.Contains(c.Flags, "D") || slices.Contains(c.Flags, "decode")) {
+			data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+			return string(data), err == nil
+		}
+	case "xxd":
+		if text, ok := w.read(in); ok && slices.Contains(c.Flags, "r") && (slices.Contains(c.Flags, "p") || slices.Contains(c.Flags, "ps")) {
+			data, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
+			return string(data), err == nil
+		}
+	}
+	return "", false
+}
+
+func unescape(text string) string {
+	if out, _, err := expand.Format(nil, strings.ReplaceAll(text, "%", "%%"), nil); err == nil {
+		return out
+	}
+	return text
+}
+
+// write remembers what a statement puts into files, should they be run later.
+func (w *walker) write(st *syntax.Stmt, files []string, in *input) {
+	text, ok := w.output(st, in)
+	if !ok {
+		return
+	}
+	for _, f := range files {
+		w.put(path.Clean(f), text)
+	}
+}
+
+func (w *walker) put(file, text string) {
+	if w.expanded += len(text); w.expanded > maxExpanded {
+		w.out.Limited = true
+		return
+	}
+	if w.files == nil {
+		w.files = map[string]string{}
+	}
+	w.files[file] += text // of several writes all may run
+}
+
+// written is what the text itself has put into a file that it runs.
+func (w *walker) written(file string) string {
+	text := w.files[path.Clean(file)]
+	if w.expanded += len(text); w.expanded > maxExpanded {
+		w.out.Limited = true
+		return ""
+	}
+	return text
+}
+
+// scheduled are the commands of a crontab.
+func scheduled(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		fields := 5
+		if strings.HasPrefix(strings.TrimSpace(line), "@") {
+			fields = 1
+		}
+		for range fields {
+			_, line, _ = strings.Cut(strings.TrimSpace(line), " ")
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
