@@ -51,6 +51,8 @@ const (
 	// jump is more than a tidy round can take: beyond it the clock was set or
 	// the machine slept, and neither makes a record older.
 	jump = time.Hour
+	// grace is how long nothing is dropped for its age after Open.
+	grace = time.Hour
 )
 
 // Spool is safe for concurrent use; batches are for one consumer.

@@ -212,6 +212,30 @@ func TestClockSetBackOverARestart(t *testing.T) {
 	}
 }
 
+// A machine that starts with a clock far ahead drops nothing before somebody has
+// set it, and one that was off for long delivers what it still has.
+func TestClockAheadOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Unix(1_800_000_000, 0)
+	o := Options{Clock: func() time.Time { return now }, still: true}
+	s := open(t, dir, o)
+	put(t, s, "a", 10, 100)
+	s.Close()
+	pass := func(d time.Duration) int64 {
+		now = now.Add(d)
+		s.tidy()
+		return s.Stats().Records
+	}
+	now = now.Add(10 * 365 * 24 * time.Hour)
+	s = open(t, dir, o)
+	if pass(10*time.Second) != 10 || pass(-10*365*24*time.Hour) != 10 || pass(30*time.Minute) != 10 {
+		t.Errorf("%+v", s.Stats())
+	}
+	if pass(40*time.Minute) != 0 || s.Stats().DroppedAge != 10 {
+		t.Errorf("too old for longer than the grace: %+v", s.Stats())
+	}
+}
+
 // Delivered records leave the disk, and are known all the same, also by the
 // next process.
 func TestDeliveredSegmentsGo(t *testing.T) {

@@ -107,6 +107,10 @@ func (s *Spool) recover() error {
 			if at.After(now) { // the clock was set back: it is as old as this start
 				at = now
 			}
+			// The clock of a machine that starts may be far ahead until it is set.
+			if oldest := now.Add(min(grace, s.o.MaxAge) - s.o.MaxAge); at.Before(oldest) {
+				at = oldest
+			}
 			if g.first.IsZero() {
 				g.first = at
 			}
