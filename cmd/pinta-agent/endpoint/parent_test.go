@@ -5,6 +5,7 @@ package endpoint
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -60,6 +61,36 @@ func hanging(t *testing.T, dir string, l net.Listener) *Parent {
 		t.Fatal(err)
 	}
 	return New(Options{Listener: l, Program: program, Setup: Setup{SpoolDir: dir}, Log: slog.New(slog.DiscardHandler)})
+}
+
+// TestNothingElseIsInherited: what whoever started the service left open in it
+// is not open in the child (security.md S16).
+func TestNothingElseIsInherited(t *testing.T) {
+	var pipe [2]int
+	if err := syscall.Pipe(pipe[:]); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(pipe[0])
+	defer syscall.Close(pipe[1])
+	dir := t.TempDir()
+	l, err := serve.Listen(filepath.Join(dir, "s"), serve.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	p := New(Options{Listener: l, Program: filepath.Join(dir, "looking"), Setup: Setup{SpoolDir: dir}, Log: slog.New(slog.DiscardHandler)})
+	script := fmt.Sprintf("#!/bin/sh\nfor n in 3 4 %d %d; do if [ -e /dev/fd/$n ]; then printf 1; else printf 0; fi; done >%s/found\n", pipe[0], pipe[1], dir)
+	if err := os.WriteFile(p.o.Program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.spawn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.wait()
+	if found, _ := os.ReadFile(filepath.Join(dir, "found")); string(found) != "1100" {
+		t.Errorf("open are %s of listener, spool and two that are the service's", found)
+	}
 }
 
 // TestSpoolOfAChildBefore: the account gets what a child without it left, but

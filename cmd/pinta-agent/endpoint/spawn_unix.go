@@ -56,6 +56,7 @@ func (p *Parent) spawn() (*child, error) {
 		}
 		command.SysProcAttr.Credential = credential
 	}
+	keepOpenFiles()
 	in, err := command.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -77,6 +78,17 @@ func (p *Parent) spawn() (*child, error) {
 		},
 		kill: func() { command.Process.Kill() },
 	}, nil
+}
+
+// keepOpenFiles has children inherit nothing but what they are given: whoever
+// started the service may have left something open in it.
+func keepOpenFiles() {
+	open, _ := os.ReadDir("/dev/fd") // what can't be listed is no worse than before
+	for _, f := range open {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }
 
 // own gives a folder to an account. What lies in one that is still the
