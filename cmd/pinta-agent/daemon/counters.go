@@ -29,6 +29,9 @@ func loadTotals(state *enroll.State) *totals {
 
 // add takes the child's newest counters; smaller ones are those of a new child.
 func (t *totals) add(s endpoint.Stats) {
+	if s.Export.State == "" {
+		return // no child has told anything yet
+	}
 	now, dropped := countersOf(s), int64(s.Relay.Spool.Dropped())
 	if t.last == nil || now.Hooks < t.last.Hooks || now.Spooled < t.last.Spooled {
 		t.last = &api.Counters{}

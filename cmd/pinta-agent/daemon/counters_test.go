@@ -20,7 +20,7 @@ func TestTotals(t *testing.T) {
 	stats := func(hooks, spooled, droppedBySpool, droppedByReceiver uint64) endpoint.Stats {
 		return endpoint.Stats{
 			Relay:  relay.Stats{Counters: relay.Counters{Hooks: hooks}, Spool: spool.Stats{Appended: spooled, DroppedAge: droppedBySpool}},
-			Export: relay.ExportStats{Dropped: map[string]uint64{"400": droppedByReceiver}},
+			Export: relay.ExportStats{State: relay.ExportOK, Dropped: map[string]uint64{"400": droppedByReceiver}},
 		}
 	}
 	d := &Daemon{state: state, totals: loadTotals(state)}
@@ -28,7 +28,8 @@ func TestTotals(t *testing.T) {
 	d.totals.add(stats(7, 12, 4, 2)) // the same child
 	d.totals.add(stats(1, 1, 4, 0))  // another one
 	d.saveTotals()
-	d.totals = loadTotals(state) // another service
+	d.totals = loadTotals(state)   // another service,
+	d.totals.add(endpoint.Stats{}) // whose child has said nothing yet
 	d.totals.add(stats(2, 3, 5, 1))
 	if s := d.totals.Sum; s.Hooks != 10 || s.Spooled != 16 || s.Dropped != 8 {
 		t.Errorf("%d hooks, %d spooled, %d dropped; want 10, 16, 8", s.Hooks, s.Spooled, s.Dropped)
@@ -46,7 +47,9 @@ func TestLastEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	seen := func(users ...relay.User) endpoint.Stats { return endpoint.Stats{Relay: relay.Stats{Users: users}} }
+	seen := func(users ...relay.User) endpoint.Stats {
+		return endpoint.Stats{Relay: relay.Stats{Users: users}, Export: relay.ExportStats{State: relay.ExportOK}}
+	}
 	d := &Daemon{state: state, totals: loadTotals(state)}
 	d.totals.add(seen(relay.User{Name: "ann", LastEvent: at}, relay.User{Name: "bob", LastEvent: at}))
 	d.saveTotals()
