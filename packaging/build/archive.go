@@ -120,7 +120,7 @@ func (r Release) Administration() error {
 		}
 	}
 	entries = append(entries, Entry{name + "/packaging/linux/compliance-check", "packaging/linux/compliance-check", 0o755},
-		Entry{name + "/docs/settings.md", "docs/settings.md", 0o644}, Entry{name + "/LICENSE", "LICENSE", 0o644})
+		Entry{name + "/docs/settings.md", "docs/settings.md", 0o644}, Entry{name + "/docs/threat-model.md", "docs/threat-model.md", 0o644}, Entry{name + "/LICENSE", "LICENSE", 0o644})
 	for i, e := range entries {
 		if filepath.Base(e.From) != "detect-installed.ps1" {
 			continue

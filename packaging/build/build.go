@@ -35,12 +35,11 @@ var versionForm = regexp.MustCompile(`^(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1
 // CheckVersion refuses what one of the formats could not carry.
 func CheckVersion(v string) error {
 	if !versionForm.MatchString(v) {
-		return fmt.Errorf("version %q: write MAJOR.MINOR.PATCH or MAJOR.MINOR.PATCH-rc.1, major and minor below 256 (the limit of Windows Installer)", v)
+		return fmt.Errorf("version %q: write MAJOR.MINOR.PATCH or MAJOR.MINOR.PATCH-rc.1", v)
 	}
-	major, rest, _ := strings.Cut(v, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	if len(major) == 3 && major > "255" || len(minor) == 3 && minor > "255" {
-		return fmt.Errorf("version %q: Windows Installer takes major and minor up to 255", v)
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(v, "%d.%d.%d", &major, &minor, &patch); err != nil || major > 255 || minor > 255 || patch > 65535 {
+		return fmt.Errorf("version %q: Windows Installer takes major and minor up to 255, patch up to 65535", v)
 	}
 	return nil
 }

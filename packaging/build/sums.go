@@ -14,6 +14,29 @@ import (
 	"time"
 )
 
+// Names are the artefacts of a release, SHA256SUMS among them.
+func Names(version string) (names []string) {
+	for _, name := range []string{"pinta-agent_V_amd64.deb", "pinta-agent_V_arm64.deb", "pinta-agent-V-1.x86_64.rpm", "pinta-agent-V-1.aarch64.rpm",
+		"pinta-agent-V-x64.msi", "pinta-agent-V-arm64.msi", "pinta-agent-V.pkg", "pinta-agent-V-x64.intunewin", "pinta-agent-V-arm64.intunewin",
+		"pinta-agent_V_linux_amd64.tar.gz", "pinta-agent_V_linux_arm64.tar.gz", "pinta-agent_V_darwin_universal.tar.gz",
+		"pinta-agent_V_windows_amd64.zip", "pinta-agent_V_windows_arm64.zip", "pinta-agent_V_admin.zip", "pinta-agent-V.cdx.json", "SHA256SUMS"} {
+		names = append(names, strings.Replace(name, "V", version, 1))
+	}
+	return names
+}
+
+// Alone refuses an Out that holds anything but artefacts of this release: sums
+// and attachments take the whole folder.
+func (r Release) Alone() error {
+	files, err := os.ReadDir(r.Out)
+	for _, f := range files {
+		if !slices.Contains(Names(r.Version), f.Name()) {
+			return fmt.Errorf("%s holds %s, which is not of release %s: empty it or name another folder", r.Out, f.Name(), r.Version)
+		}
+	}
+	return err
+}
+
 // Sums writes SHA256SUMS over every other file of Out.
 func (r Release) Sums() error {
 	files, err := os.ReadDir(r.Out)

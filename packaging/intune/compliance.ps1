@@ -1,5 +1,5 @@
 # Intune custom compliance, discovery script: one line of JSON, judged by compliance.json.
-$agent = Join-Path $env:ProgramFiles 'Pinta\Agent\pinta-agent.exe'
+$agent = Join-Path $env:ProgramW6432 'Pinta\Agent\pinta-agent.exe' # also right in a 32-bit PowerShell
 $result = @{ PintaInstalled = $false; PintaEnrolled = $false; PintaHookEnforced = $false }
 if (Test-Path -LiteralPath $agent -PathType Leaf) {
     $result.PintaInstalled = $true

@@ -1,7 +1,7 @@
 # Intune remediation, detection part. Exit 0: this machine's hooks are enforced; 1: they are not, and the remediation runs.
 # "Enforced" is tested by running the registered hook with a canary event (doctor), not by looking for a service or a file.
 # Run as SYSTEM, in 64-bit PowerShell.
-$agent = Join-Path $env:ProgramFiles 'Pinta\Agent\pinta-agent.exe'
+$agent = Join-Path $env:ProgramW6432 'Pinta\Agent\pinta-agent.exe' # also right in a 32-bit PowerShell
 if (-not (Test-Path -LiteralPath $agent -PathType Leaf)) {
     Write-Output 'pinta-agent is not installed'
     exit 1

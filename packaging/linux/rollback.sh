@@ -1,10 +1,11 @@
 # A version that does not get ready gives way to the one that ran before.
 previous=/var/lib/pinta-agent/previous
 keep_previous() {
-  [ -d /run/systemd/system ] && systemctl -q is-active pinta-agent.service || return 0
-  rm -rf "$previous"
-  mkdir -p -m 0700 "$previous"
-  cp -p /usr/bin/pinta-agent /usr/lib/pinta-agent/pinta-hook "$previous/"
+  rm -rf "$previous" "$previous.used"
+  if [ -d /run/systemd/system ] && systemctl -q is-active pinta-agent.service; then
+    # An upgrade without a way back is better than none.
+    { mkdir -m 0700 "$previous" && cp -p /usr/bin/pinta-agent /usr/lib/pinta-agent/pinta-hook "$previous/"; } || rm -rf "$previous"
+  fi
 }
 # Until it is stopped, the version before puts its own hook back over a new one:
 # so the package brings the hook twice, and this comes between stop and start.

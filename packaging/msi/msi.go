@@ -11,13 +11,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Options of a package.
 type Options struct {
-	Version string // numeric
+	Release string // the whole version, which the package's identity is made of
+	Version string // its numeric part
 	Arch    string // Go's: amd64, arm64
 	Bin     string // folder of pinta-agent.exe and pinta-hook.exe
 	Source  string // the .wxs file
@@ -28,17 +30,17 @@ type Options struct {
 // Tools checks that the programs are there; the error names the Debian package.
 func Tools() error {
 	var missing []error
-	for tool, pack := range map[string]string{"wixl": "wixl", "msibuild": "msitools"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			missing = append(missing, fmt.Errorf("%s is missing: install it with `apt-get install %s`", tool, pack))
+	for _, tool := range []struct{ name, pack string }{{"wixl", "wixl"}, {"msibuild", "msitools"}} {
+		if _, err := exec.LookPath(tool.name); err != nil {
+			missing = append(missing, fmt.Errorf("%s is missing: install it with `apt-get install %s`", tool.name, tool.pack))
 		}
 	}
 	return errors.Join(missing...)
 }
 
-// ProductCode of a version: each version and architecture has its own, the
-// same in each build.
-func ProductCode(version, arch string) string { return uuid("product " + version + " " + arch) }
+// ProductCode of a release: each release, pre-releases too, and architecture
+// has its own, the same in each build.
+func ProductCode(release, arch string) string { return uuid("product " + release + " " + arch) }
 
 // uuid is a UUID of version 5 in the form that Windows Installer takes.
 func uuid(name string) string {
@@ -57,7 +59,10 @@ const privateKey = "D:PAI(A;CI;KA;;;SY)(A;CI;KA;;;BA)"
 var statements = []string{
 	// The token may come from an unelevated command line; it is shown nowhere.
 	"UPDATE `Property` SET `Value`='WIX_DOWNGRADE_DETECTED;WIX_UPGRADE_DETECTED;ENROLLMENT_TOKEN' WHERE `Property`='SecureCustomProperties'",
-	"UPDATE `Component` SET `Condition`='ENROLLMENT_TOKEN' WHERE `Component`='cToken'",
+	// An upgrade must not take a token away that no Manager could be shown yet
+	// (permanent, 16); the service removes it after use.
+	"UPDATE `Component` SET `Condition`='ENROLLMENT_TOKEN',`Attributes`=276 WHERE `Component`='cToken'",
+	"DELETE FROM `Upgrade` WHERE `ActionProperty`='WIX_UPGRADE_DETECTED'", // its attributes are part of the key
 	// The old version goes before the new one comes, within one transaction: what
 	// fails afterwards rolls both back.
 	"UPDATE `InstallExecuteSequence` SET `Sequence`=1501 WHERE `Action`='RemoveExistingProducts'",
@@ -73,6 +78,15 @@ var statements = []string{
 	"INSERT INTO `MsiServiceConfig` (`MsiServiceConfig`,`Name`,`Event`,`ConfigType`,`Argument`,`Component_`) VALUES ('scOnError','pinta-agent',3,4,'1','cAgent')",
 	"INSERT INTO `InstallExecuteSequence` (`Action`,`Condition`,`Sequence`) VALUES ('MsiConfigureServices','VersionMsi >= \"5.00\"',5850)",
 }
+
+// upgrades: lower versions give way, with the features' state (1), and so does
+// one of the same number (512), as a pre-release of this release is.
+func upgrades(version string) string {
+	return "INSERT INTO `Upgrade` (`UpgradeCode`,`VersionMax`,`Attributes`,`ActionProperty`) VALUES ('{" + upgradeCode + "}','" + version + "',513,'WIX_UPGRADE_DETECTED')"
+}
+
+// upgradeCode is what all versions have in common.
+const upgradeCode = "3D2B7A52-5A0F-4E52-9B57-0F6C7F7C9E31"
 
 // Write makes the package.
 func Write(ctx context.Context, o Options) error {
@@ -92,18 +106,18 @@ func Write(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	code := ProductCode(o.Version, o.Arch)
+	code := ProductCode(o.Release, o.Arch)
 	// wixl knows no arm64: the tables are the same, the template says which it is.
-	if err := run(ctx, o.Bin, "wixl", "-a", "x64", "-D", "Version="+o.Version, "-D", "ProductCode="+code, "-o", out, source); err != nil {
+	if err := run(ctx, o.Bin, "wixl", "-a", "x64", "-D", "Version="+o.Version, "-D", "ProductCode="+code, "-D", "UpgradeCode="+upgradeCode, "-o", out, source); err != nil {
 		return err
 	}
-	for _, s := range statements {
+	for _, s := range append(slices.Clone(statements), upgrades(o.Version)) {
 		if err := run(ctx, o.Bin, "msibuild", out, "-q", s); err != nil {
 			return err
 		}
 	}
 	template := map[string]string{"amd64": "x64;1033", "arm64": "Arm64;1033"}[o.Arch]
-	if err := run(ctx, o.Bin, "msibuild", out, "-s", "Pinta Agent "+o.Version, "Pinta", template, "{"+uuid("package "+o.Version+" "+o.Arch)+"}"); err != nil {
+	if err := run(ctx, o.Bin, "msibuild", out, "-s", "Pinta Agent "+o.Release, "Pinta", template, "{"+uuid("package "+o.Release+" "+o.Arch)+"}"); err != nil {
 		return err
 	}
 	return settle(out, o.Time)

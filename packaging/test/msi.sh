@@ -1,9 +1,9 @@
 #!/bin/bash
 # Proves the MSI: its tables, and under wine the whole life with a real Manager on
-# loopback: msi.sh DIST1 DIST2 MANAGER. Needs wine64, msitools, osslsigncode,
+# loopback: msi.sh DIST1 DIST2 MANAGER CERTIFICATE, DIST2 signed by it. Needs wine64, msitools, osslsigncode,
 # openssl, binutils-mingw-w64-x86-64 and python3.
 set -u
-one=$(echo "$1"/pinta-agent-*-x64.msi) two=$(echo "$2"/pinta-agent-*-x64.msi) arm=$(echo "$1"/pinta-agent-*-arm64.msi) manager=$3
+one=$(echo "$1"/pinta-agent-*-x64.msi) two=$(echo "$2"/pinta-agent-*-x64.msi) arm=$(echo "$1"/pinta-agent-*-arm64.msi) manager=$3 cert=$4
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 export WINEDEBUG=-all WINEDLLOVERRIDES="mscoree=;mshtml=" WINEPREFIX=$work/prefix
@@ -38,22 +38,31 @@ for f in "$one" "$arm"; do
   ok "$n: the data folder is locked" holds "$f" MsiLockPermissionsEx '^lpData.DATADIR.CreateFolder.D:PAI'
   ok "$n: recovery actions" holds "$f" MsiServiceConfigFailureActions '^sfAgent.pinta-agent'
   ok "$n: delayed start" holds "$f" MsiServiceConfig '^scDelayed.pinta-agent.3.3.1'
+  ok "$n: an upgrade leaves a token that waits" holds "$f" Component '^cToken.*.276.ENROLLMENT_TOKEN'
+  ok "$n: a pre-release gives way to its release" holds "$f" Upgrade '.513..WIX_UPGRADE_DETECTED'
   ok "$n: no default for the token" bash -c "! msiinfo export '$f' Property | grep -q '^ENROLLMENT_TOKEN'"
 done
 summary() { msiinfo suminfo "$1" | grep -q "$2"; }
 ok "x64 template" summary "$one" 'x64;1033'
+identity() { msiinfo export "$1" Property | grep ProductCode; }
+distinct() { [ "$(for f in "$@"; do identity "$f"; done | sort -u | wc -l)" = $# ]; }
+ok "each package is a product of its own" distinct "$one" "$two" "$arm"
 ok "arm64 template" summary "$arm" 'Arm64;1033'
 
-# Signed with a test certificate, verified, and refused when changed.
-openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj '/CN=Pinta test/' -addext extendedKeyUsage=codeSigning -keyout "$work/k.pem" -out "$work/c.pem" 2>/dev/null
-ok "signed" osslsigncode sign -h sha256 -certs "$work/c.pem" -key "$work/k.pem" -n "Pinta Agent" -add-msi-dse -in "$one" -out "$work/signed.msi"
-ok "the signature holds" osslsigncode verify -CAfile "$work/c.pem" -in "$work/signed.msi"
-python3 - "$work/signed.msi" "$work/tampered.msi" <<'P'
+# Signed while it was packed, verified, and refused when changed.
+genuine() { osslsigncode verify -CAfile "$cert" -in "$1"; }
+ok "the signature holds" genuine "$two"
+msiextract -C "$work/files" "$two" >/dev/null
+find "$work/files" -name '*.exe' >"$work/programs"
+ok "both programs are in it" test "$(wc -l <"$work/programs")" = 2
+while read -r f; do ok "$(basename "$f"): so does its signature" genuine "$f"; done <"$work/programs"
+python3 - "$two" "$work/tampered.msi" <<'P'
 import sys
 d = bytearray(open(sys.argv[1], 'rb').read()); i = d.find(b'MSCF') + 4096; d[i] ^= 1
 open(sys.argv[2], 'wb').write(d)
 P
-ok "a changed file is refused" bash -c "! osslsigncode verify -CAfile '$work/c.pem' -in '$work/tampered.msi'"
+refused() { ! genuine "$1"; }
+ok "a changed file is refused" refused "$work/tampered.msi"
 
 # The Manager.
 (cd "$work" && exec "$manager" serve --data "$work/manager" --listen 127.0.0.1:0 --ready-file "$work/ready") >"$work/manager.log" 2>&1 &
@@ -123,7 +132,7 @@ ok "programs are gone" test ! -e "$agent"
 ok "state survives" test -d "$c/ProgramData/Pinta/Agent/state"
 
 # A service that does not start takes the whole installation back.
-cp "$two" "$work/broken.msi"
+cp "$one" "$work/broken.msi"
 msibuild "$work/broken.msi" -q "UPDATE \`ServiceInstall\` SET \`Arguments\`='nosuchcommand' WHERE \`ServiceInstall\`='siAgent'"
 broken() { timeout 120 wine msiexec /i "$work/broken.msi" /qn; [ $? != 0 ]; }
 ok "a service that fails fails the installation" broken

@@ -61,6 +61,11 @@ func pack(ctx context.Context, args []string) (err error) {
 	if *only != "" {
 		wanted = strings.Split(*only, ",")
 	}
+	for _, kind := range wanted {
+		if !slices.Contains(kinds, kind) {
+			return fmt.Errorf("--only %s: known are %s", kind, strings.Join(kinds, ", "))
+		}
+	}
 	if slices.Contains(wanted, "windows") {
 		if err := msi.Tools(); err != nil {
 			return err
@@ -72,18 +77,17 @@ func pack(ctx context.Context, args []string) (err error) {
 	if err := os.MkdirAll(r.Out, 0o755); err != nil { //nolint:gosec // public
 		return err
 	}
+	if err := r.Alone(); err != nil {
+		return err
+	}
 	if r.Stage, err = os.MkdirTemp("", "pinta-pack-"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.Stage)) }()
 	steps := map[string]func(context.Context, build.Release) error{"linux": linux, "windows": windows, "darwin": darwin}
 	for _, kind := range wanted {
-		step := steps[kind]
-		if step == nil {
-			return fmt.Errorf("--only %s: known are %s", kind, strings.Join(kinds, ", "))
-		}
 		start := time.Now()
-		if err := step(ctx, r); err != nil {
+		if err := steps[kind](ctx, r); err != nil {
 			return err
 		}
 		fmt.Printf("%s: %s\n", kind, time.Since(start).Round(time.Second))

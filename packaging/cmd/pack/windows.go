@@ -19,8 +19,8 @@ func windows(ctx context.Context, r build.Release) error {
 	}
 	for arch, name := range map[string]string{"amd64": "x64", "arm64": "arm64"} {
 		base := fmt.Sprintf("pinta-agent-%s-%s", r.Version, name)
-		target := filepath.Join(r.Out, base+".msi")
-		if err := msi.Write(ctx, msi.Options{Version: r.Numeric(), Arch: arch, Bin: r.Dir("windows", arch),
+		target := filepath.Join(r.Stage, base+".msi") // its writers leave files of their own beside it if they fail
+		if err := msi.Write(ctx, msi.Options{Release: r.Version, Version: r.Numeric(), Arch: arch, Bin: r.Dir("windows", arch),
 			Source: "packaging/windows/pinta-agent.wxs", Out: target, Time: r.Time}); err != nil {
 			return err
 		}
@@ -35,8 +35,10 @@ func windows(ctx context.Context, r build.Release) error {
 		if err != nil {
 			return fmt.Errorf("wrap %s for Intune: %w", base, err)
 		}
-		if err := os.WriteFile(filepath.Join(r.Out, base+".intunewin"), wrapped, 0o644); err != nil { //nolint:gosec // public
-			return err
+		for ending, content := range map[string][]byte{".msi": data, ".intunewin": wrapped} {
+			if err := os.WriteFile(filepath.Join(r.Out, base+ending), content, 0o644); err != nil { //nolint:gosec // public
+				return err
+			}
 		}
 	}
 	return nil

@@ -71,6 +71,7 @@ func main() {
 	b.check("a version that does not start gives way to the one before", func() error { return b.rollback(broken, v2) })
 	b.check("kill -9: back within seconds, hooks are guarded again", b.kill)
 	b.check("systemd watches the service and hears its life signs", b.watchdog)
+	b.check("a removal that is called off: the service runs again", b.calledOff)
 	b.check("remove takes hooks and service away", b.remove)
 	b.check("purge takes the state away", b.purge)
 	b.check("rpm: install with a token file, upgrade, erase, by its own scripts", func() error { return b.rpm(rpms[0], rpms[1]) })
@@ -488,12 +489,30 @@ func (b *bench) watchdog() error {
 	return err
 }
 
+// calledOff: what dpkg runs when another package was to take this one's place,
+// and could not.
+func (b *bench) calledOff() error {
+	const script = "/var/lib/dpkg/info/pinta-agent."
+	if _, err := b.sh(script + "prerm deconfigure in-favour other 1 && " + script + "postinst abort-deconfigure in-favour other 1"); err != nil {
+		return err
+	}
+	return b.guarded(true)
+}
+
 func (b *bench) remove() error {
 	e, err := preToolUse(hookFile("alice"))
 	if err != nil {
 		return err
 	}
-	if _, err := b.sh("dpkg -r pinta-agent"); err != nil {
+	// Another program of that name, found first, is not run.
+	const planted = "/usr/local/bin/pinta-agent"
+	if err := os.WriteFile(planted, []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
+		return err
+	}
+	if _, err := b.sh("PATH=/usr/local/bin:$PATH dpkg -r pinta-agent"); err != nil {
+		return err
+	}
+	if err := os.Remove(planted); err != nil {
 		return err
 	}
 	for _, path := range []string{hookFile("alice"), hookFile("bob"), machineFile, "/usr/lib/pinta-agent/pinta-hook", "/usr/bin/pinta-agent"} {

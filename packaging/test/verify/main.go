@@ -17,7 +17,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -83,13 +85,9 @@ func (d dist) version() string {
 }
 
 func (d dist) names() error {
-	v := d.version()
 	var missing []error
-	for _, name := range []string{"pinta-agent_V_amd64.deb", "pinta-agent_V_arm64.deb", "pinta-agent-V-1.x86_64.rpm", "pinta-agent-V-1.aarch64.rpm",
-		"pinta-agent-V-x64.msi", "pinta-agent-V-arm64.msi", "pinta-agent-V.pkg", "pinta-agent-V-x64.intunewin", "pinta-agent-V-arm64.intunewin",
-		"pinta-agent_V_linux_amd64.tar.gz", "pinta-agent_V_linux_arm64.tar.gz", "pinta-agent_V_darwin_universal.tar.gz",
-		"pinta-agent_V_windows_amd64.zip", "pinta-agent_V_windows_arm64.zip", "pinta-agent_V_admin.zip", "pinta-agent-V.cdx.json", "SHA256SUMS"} {
-		if _, err := os.Stat(filepath.Join(string(d), strings.Replace(name, "V", v, 1))); err != nil {
+	for _, name := range build.Names(d.version()) {
+		if _, err := os.Stat(filepath.Join(string(d), name)); err != nil {
 			missing = append(missing, err)
 		}
 	}
@@ -240,6 +238,9 @@ func (d dist) admin() error {
 			return fmt.Errorf("%s is missing or not that of this version", name)
 		}
 	}
+	if err := links(data); err != nil {
+		return err
+	}
 	for _, name := range []string{"detect-enforced.ps1", "remediate.ps1", "compliance.ps1", "compliance.json", "extension-attribute.sh", "compliance-check", "intune.md", "jamf.md", "linux.md"} {
 		if len(files[name]) == 0 {
 			return fmt.Errorf("%s is missing", name)
@@ -248,6 +249,32 @@ func (d dist) admin() error {
 	numeric, _, _ := strings.Cut(d.version(), "-")
 	if !bytes.Contains(files["detect-installed.ps1"], []byte("[version]'"+numeric+"'")) {
 		return fmt.Errorf("detect-installed.ps1 does not ask for %s", numeric)
+	}
+	return nil
+}
+
+// link is a Markdown link to a file.
+var link = regexp.MustCompile(`\]\(([^):#]+)[^)]*\)`)
+
+// links: every page of the archive finds what it names within the archive.
+func links(archive []byte) error {
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return err
+	}
+	for _, f := range z.File {
+		if !strings.Contains(f.Name, "/docs/rollout/") {
+			continue
+		}
+		page, err := fs.ReadFile(z, f.Name)
+		if err != nil {
+			return err
+		}
+		for _, found := range link.FindAllSubmatch(page, -1) {
+			if _, err := fs.Stat(z, path.Join(path.Dir(f.Name), string(found[1]))); err != nil {
+				return fmt.Errorf("%s names %s: %w", f.Name, found[1], err)
+			}
+		}
 	}
 	return nil
 }
