@@ -167,3 +167,50 @@ func TestNoTokenInGeneratedFiles(t *testing.T) {
 		}
 	}
 }
+
+// Intune compares what the discovery script says with the rules: by name, and
+// true is no text.
+func TestComplianceRulesAndScript(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join("..", "intune", "compliance.ps1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join("..", "intune", "compliance.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compliance struct {
+		Rules []struct {
+			SettingName, DataType string
+			Operand               any
+		}
+	}
+	if err := json.Unmarshal(data, &compliance); err != nil {
+		t.Fatal(err)
+	}
+	if len(compliance.Rules) == 0 {
+		t.Error("no rules")
+	}
+	for _, r := range compliance.Rules {
+		if r.DataType != "Boolean" || r.Operand != true || !bytes.Contains(script, []byte(r.SettingName+" = $false")) {
+			t.Errorf("%+v is not what the script says", r)
+		}
+	}
+}
+
+// Intune's agent is a 32-bit program, where %ProgramFiles% is another folder.
+func TestScriptsFindTheAgentFromA32BitProgram(t *testing.T) {
+	scripts, err := filepath.Glob(filepath.Join("..", "intune", "*.ps1"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatal(scripts, err)
+	}
+	for _, path := range append(scripts, filepath.Join("..", "..", "docs", "rollout", "intune.md")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(text, []byte("ProgramW6432")) || bytes.Contains(text, []byte(`ProgramFiles%\`)) || bytes.Contains(text, []byte("$env:ProgramFiles")) {
+			t.Errorf("%s does not name the folder by ProgramW6432", path)
+		}
+	}
+}

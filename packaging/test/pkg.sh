@@ -10,7 +10,7 @@ bsdtar -xf "$pkg" -C "$work"
 mkdir "$work/root" "$work/scripts"
 gzip -dc "$work/base.pkg/Payload" | (cd "$work/root" && cpio -id --quiet)
 gzip -dc "$work/base.pkg/Scripts" | (cd "$work/scripts" && cpio -id --quiet)
-for s in "$work"/scripts/*; do sh -n "$s"; [ -x "$s" ]; done
+for s in "$work"/scripts/*; do shellcheck -S warning "$s"; [ -x "$s" ]; done
 file "$work/root/Library/Application Support/Pinta/Agent/pinta-agent" | grep -q 'universal binary with 2 architectures'
 [ "$(readlink "$work/root/usr/local/bin/pinta-agent")" = '/Library/Application Support/Pinta/Agent/pinta-agent' ]
 python3 - "$work/root" <<'P'
