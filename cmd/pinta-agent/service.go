@@ -65,6 +65,9 @@ func (a *app) controlService(verb string) error {
 	if verb == "status" {
 		return a.serviceStatus(s)
 	}
+	if unit := packagedUnit(s.Platform()); unit != "" && (verb == "install" || verb == "uninstall") {
+		return fmt.Errorf("%s the service: %s is a package's: use start and stop, or the package manager", verb, unit)
+	}
 	switch verb {
 	case "install":
 		if err := a.serviceFolders(log); err != nil {
@@ -81,6 +84,21 @@ func (a *app) controlService(verb string) error {
 		return fmt.Errorf("%s the service: %w", verb, err)
 	}
 	return a.print(map[string]string{"service": serviceName, "done": verb}, func(p *page) { p.mark(markOK, "%s: %s", serviceName, verb) })
+}
+
+// packagedUnit is the unit that a deb or an rpm brought, empty if none did. One
+// of ours would hide it, and its upgrades.
+func packagedUnit(manager string) string {
+	if manager != "linux-systemd" || os.Geteuid() != 0 {
+		return ""
+	}
+	for _, dir := range []string{"/usr/lib", "/lib"} {
+		unit := filepath.Join(dir, "systemd/system", serviceName+".service")
+		if _, err := os.Stat(unit); err == nil {
+			return unit
+		}
+	}
+	return ""
 }
 
 // launchdLog is the service's log where launchd keeps none: the package's, or

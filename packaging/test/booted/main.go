@@ -71,6 +71,7 @@ func main() {
 	b.check("a version that does not start gives way to the one before", func() error { return b.rollback(broken, v2) })
 	b.check("kill -9: back within seconds, hooks are guarded again", b.kill)
 	b.check("systemd watches the service and hears its life signs", b.watchdog)
+	b.check("service install beside the package is refused", b.beside)
 	b.check("a removal that is called off: the service runs again", b.calledOff)
 	b.check("remove takes hooks and service away", b.remove)
 	b.check("purge takes the state away", b.purge)
@@ -487,6 +488,16 @@ func (b *bench) watchdog() error {
 		err = errors.New(out)
 	}
 	return err
+}
+
+// beside: a unit of `service install` would hide that of the package.
+func (b *bench) beside() error {
+	for _, verb := range []string{"install", "uninstall"} {
+		if out, err := b.sh("pinta-agent service " + verb); err == nil || !strings.Contains(out, "package") {
+			return fmt.Errorf("service %s went through: %s", verb, out)
+		}
+	}
+	return b.unit("systemctl", "FragmentPath=/lib/systemd/system/pinta-agent.service")
 }
 
 // calledOff: what dpkg runs when another package was to take this one's place,

@@ -375,7 +375,7 @@ func (d dist) same(other dist) error {
 		}
 		b, err := other.read(name)
 		if err != nil || !bytes.Equal(a, b) {
-			differ = append(differ, fmt.Errorf("%s differs (%w)", name, err))
+			differ = append(differ, fmt.Errorf("%s differs (%v)", name, err))
 		}
 	}
 	return errors.Join(differ...)
