@@ -26,31 +26,9 @@ dpkg-deb -Zgzip -z1 -b "$work/broken" "$root/root/test/pinta-agent_99.0.0_amd64.
 cp "$one" "$two" "$1"/pinta-agent-*.x86_64.rpm "$2"/pinta-agent-*.x86_64.rpm "$root/root/test/"
 CGO_ENABLED=0 go build -o "$root/root/test/" ./packaging/test/booted ./cmd/pinta-manager
 
-# An image: no systemd runs, nothing is started, all is ready for the first boot, and nothing is left of what
-# is removed again. Presets that enable nothing are those of Red Hat.
-image() {
-  mkdir -p "$root/etc/systemd/system-preset"
-  echo 'disable *' >"$root/etc/systemd/system-preset/00-test.preset"
-  chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive /bin/bash -euo pipefail <<'E'
-enabled=/etc/systemd/system/multi-user.target.wants/pinta-agent.service
-kept() { find /etc/systemd /etc/pinta-agent /etc/github-copilot /usr/lib/pinta-agent /usr/share/pinta-agent /var/lib/pinta-agent /usr/bin/pinta-agent -name '*pinta*' 2>/dev/null || true; }
-idle() { [ -L $enabled ] && [ ! -e /var/lib/pinta-agent ] && getent passwd pinta-agent >/dev/null; }
-cd /root/test
-rpm --force-debian --nodeps -i "$(ls pinta-agent-*.rpm | head -1)" 2>&1
-idle || { echo "rpm: not ready for the first boot"; exit 1; }
-rpm --force-debian --nodeps -U "$(ls pinta-agent-*.rpm | tail -1)" 2>&1 && idle
-rpm --force-debian --nodeps -e pinta-agent 2>&1
-rm -rf /var/lib/pinta-agent /etc/pinta-agent; userdel pinta-agent
-[ -z "$(kept)" ] || { echo "rpm leaves $(kept)"; exit 1; }
-debs=$(ls pinta-agent_[0-8]*_amd64.deb)
-for deb in $debs; do dpkg -i "$deb"; idle || { echo "$deb: not ready for the first boot"; exit 1; }; done
-dpkg -r pinta-agent
-dpkg -P pinta-agent && dpkg -P pinta-agent
-[ -z "$(kept)" ] && ! getent passwd pinta-agent || { echo "deb leaves $(kept)"; exit 1; }
-E
-  rm "$root/etc/systemd/system-preset/00-test.preset"
-}
-if ! image >"$work/image.log" 2>&1; then echo "FAIL packages in an image"; tail -20 "$work/image.log"; exit 1; fi
+cp packaging/test/image.sh "$root/root/test/"
+chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive /root/test/image.sh /root/test </dev/null >"$work/image.log" 2>&1 ||
+  { echo "FAIL packages in an image"; tail -20 "$work/image.log"; rm -rf "$work"; exit 1; }
 echo "ok   packages in an image: enabled, not started, gone without a trace"
 
 systemd-nspawn -q -D "$root" --boot --register=no --keep-unit --private-network --console=pipe >"$work/boot.log" 2>&1 </dev/null &
