@@ -56,6 +56,7 @@ for arch in amd64 arm64; do
   [ "$(cat "$work/deb/DEBIAN/conffiles")" = /etc/pinta-agent/agent.yaml ] || fail "conffiles $(cat "$work/deb/DEBIAN/conffiles")"
   (cd "$work/deb" && md5sum --quiet -c DEBIAN/md5sums) || fail "md5sums"
   scripts "$work/deb/DEBIAN" packaging/linux/deb config preinst postinst prerm postrm
+  [ "$(zcat "$work/deb/usr/share/doc/pinta-agent/changelog.Debian.gz" | head -1)" = "pinta-agent ($version) stable; urgency=medium" ] || fail "the changelog is no Debian changelog"
   cmp "$work/deb/DEBIAN/templates" packaging/linux/deb/templates
   cmp "$work/deb/lib/systemd/system/pinta-agent.service" packaging/linux/pinta-agent.service
   programs "$work/deb" "$archive" $machine "$version"

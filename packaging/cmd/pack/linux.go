@@ -75,7 +75,7 @@ func scripts(r build.Release) error {
 			}
 		}
 	}
-	changes := fmt.Sprintf("- semver: %s\n  date: %s\n  packager: Pinta <support@pinta.ai>\n  changes:\n    - note: See CHANGELOG.md in the release's archive.\n", r.Version, r.Time.UTC().Format(time.RFC3339))
+	changes := fmt.Sprintf("- semver: %s\n  date: %s\n  packager: Pinta <support@pinta.ai>\n  deb: {urgency: medium, distributions: [stable]}\n  changes:\n    - note: See CHANGELOG.md in the release's archive.\n", r.Version, r.Time.UTC().Format(time.RFC3339))
 	if err := os.WriteFile(filepath.Join(r.Stage, "changelog.yaml"), []byte(changes), 0o644); err != nil { //nolint:gosec // public
 		return err
 	}
