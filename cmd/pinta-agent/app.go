@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -64,7 +65,7 @@ func (a *app) print(v any, text func(p *page)) error {
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(v)
 	}
-	p := &page{w: a.stdout, color: a.colors(a.stdout)}
+	p := &page{w: a.stdout, color: a.colors(a.stdout), width: columns(a.stdout)}
 	text(p)
 	return p.err
 }
@@ -74,11 +75,54 @@ func (a *app) colors(w io.Writer) bool {
 	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))
 }
 
+// columns is the width of a terminal, 0 where w is none: what is piped is read
+// by programs and keeps one line a fact.
+func columns(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
 // page is readable output: titles, aligned rows, marked lines.
 type page struct {
 	w     io.Writer
 	color bool
+	width int // of the terminal; 0 wraps nothing
 	err   error
+}
+
+// wrap breaks text that starts at column indent at blanks, so that it fits the
+// terminal. A word that is longer than a line, a path say, stays whole.
+func (p *page) wrap(indent int, text string) string {
+	pad := "\n" + strings.Repeat(" ", indent)
+	if p.width <= indent {
+		return strings.ReplaceAll(text, "\n", pad)
+	}
+	var b strings.Builder
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			b.WriteString(pad)
+		}
+		at := indent
+		for j, word := range strings.Split(line, " ") {
+			n := utf8.RuneCountInString(word)
+			switch {
+			case j == 0:
+			case at+1+n > p.width:
+				b.WriteString(pad)
+				at = indent
+			default:
+				b.WriteByte(' ')
+				at++
+			}
+			b.WriteString(word)
+			at += n
+		}
+	}
+	return b.String()
 }
 
 func (p *page) printf(format string, args ...any) {
@@ -100,7 +144,7 @@ func (p *page) title(s string) { p.printf("%s\n", p.paint("1", s)) }
 // row is one aligned "name  value" line; an empty value is left out.
 func (p *page) row(name, format string, args ...any) {
 	if value := fmt.Sprintf(format, args...); value != "" {
-		p.printf("  %-14s %s\n", name, strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", 17)))
+		p.printf("  %-14s %s\n", name, p.wrap(17, value))
 	}
 }
 
@@ -115,5 +159,10 @@ const (
 // mark is a line with a verdict in front.
 func (p *page) mark(kind, format string, args ...any) {
 	color := map[string]string{markOK: "32", markInfo: "2", markWarn: "33", markFail: "31"}[kind]
-	p.printf("  %s %s\n", p.paint(color, fmt.Sprintf("%-4s", kind)), fmt.Sprintf(format, args...))
+	p.printf("  %s %s\n", p.paint(color, fmt.Sprintf("%-4s", kind)), p.wrap(7, fmt.Sprintf(format, args...)))
+}
+
+// note is a line below a marked one.
+func (p *page) note(format string, args ...any) {
+	p.printf("       %s\n", p.wrap(7, fmt.Sprintf(format, args...)))
 }

@@ -116,6 +116,9 @@ func (a *app) hooksShowCommand() *cobra.Command {
 					p.row(u.Name, "%s: %s", u.Hook, u.HookFile)
 				}
 				p.findings(shown.Findings)
+				if len(shown.Findings) == 0 {
+					p.mark(markOK, "hooks are right for %d user(s)", len(shown.Users))
+				}
 			})
 		},
 	}

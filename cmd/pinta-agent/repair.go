@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/pinta-ai/pinta-agent/enroll"
@@ -100,7 +102,9 @@ func (a *app) doctorCommand() *cobra.Command {
 			}
 			if err := a.print(d, func(p *page) {
 				p.way(d.Manager)
+				p.title("Findings")
 				p.findings(d.Findings)
+				p.summary(d.Findings)
 			}); err != nil {
 				return err
 			}
@@ -127,9 +131,6 @@ func (p *page) way(w *way) {
 
 // findings prints what doctor found, each with its remedy.
 func (p *page) findings(list []installer.Finding) {
-	if len(list) == 0 {
-		p.mark(markOK, "nothing found: hooks are registered and answered")
-	}
 	marks := map[installer.Severity]string{installer.Error: markFail, installer.Warning: markWarn, installer.Notice: markInfo}
 	for _, f := range list {
 		who := ""
@@ -138,7 +139,33 @@ func (p *page) findings(list []installer.Finding) {
 		}
 		p.mark(marks[f.Severity], "%s%s: %s", f.ID, who, f.Detail)
 		if f.Remedy != "" {
-			p.printf("       %s\n", f.Remedy)
+			p.note("%s", f.Remedy)
 		}
+	}
+}
+
+// summary closes what doctor prints, whatever it found.
+func (p *page) summary(list []installer.Finding) {
+	count := map[installer.Severity]int{}
+	fixable := 0
+	for _, f := range list {
+		count[f.Severity]++
+		if f.Fixable {
+			fixable++
+		}
+	}
+	text := fmt.Sprintf("%d error(s), %d warning(s), %d notice(s)", count[installer.Error], count[installer.Warning], count[installer.Notice])
+	if fixable > 0 {
+		text += fmt.Sprintf("; `pinta-agent repair` mends %d of them", fixable)
+	}
+	switch {
+	case count[installer.Error] > 0:
+		p.mark(markFail, "%s", text)
+	case count[installer.Warning] > 0:
+		p.mark(markWarn, "%s", text)
+	case len(list) > 0:
+		p.mark(markOK, "all ok: hooks are registered and answered; %s", text)
+	default:
+		p.mark(markOK, "all ok: hooks are registered and answered")
 	}
 }
