@@ -7,11 +7,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -35,11 +38,62 @@ func main() {
 	hook := flag.String("hook", "", "the hook to measure")
 	empty := flag.String("empty", "", "the empty program")
 	baseline := flag.String("baseline", "", "another hook, to be measured beside it")
+	policy := flag.String("policy", "", "a machine policy file: measure the user's run that yields to it too (Linux, root)")
 	flag.Parse()
+	if os.Getenv(inside) != "" {
+		if err := yields(*n, *rounds, *hook, *policy); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(*n, *rounds, *hook, *empty, *baseline); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	if *policy == "" {
+		return
+	}
+	fmt.Println()
+	if err := yielding(*policy, os.Args[1:]); err != nil {
+		fmt.Println("no figure for the run that yields:", err)
+	}
+}
+
+// yields compares, in a private /etc, the user's run that yields to the
+// machine's entry with one without endpoints: it shall cost no more. Its
+// endpoints are real, and may not be asked. All rounds are one: a few percent
+// don't bear that the best is picked.
+func yields(n, rounds int, hook, policy string) error {
+	if err := yielding(policy, nil); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "pinta-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var asked atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
+	defer server.Close()
+	env := func(home string, vars ...string) []string {
+		home = filepath.Join(dir, home)
+		return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "USER=bench", "PINTA_COPILOT_EVENT=PreToolUse", "PINTA_COPILOT_SOURCE=user"}, vars...)
+	}
+	small := fmt.Appendf(nil, payload, "probe")
+	subjects := []*subject{
+		{name: "hook, no endpoints", path: hook, env: env("plain"), stdin: small},
+		{name: "the same again (noise)", path: hook, env: env("again"), stdin: small},
+		{name: "hook, yields to the machine's entry", path: hook, stdin: small, env: env("yields", "COPILOT_CLI_BINARY_VERSION=1.0.102",
+			"PINTA_GUARD_ENDPOINT="+server.URL+"/guard", "COPILOT_PLUGIN_OPTION_ENDPOINT="+server.URL+"/v1/traces")},
+	}
+	if err := compare(subjects, 3*n*rounds, 1); err != nil {
+		return err
+	}
+	if asked.Load() {
+		return errors.New("the run did not yield: it asked")
+	}
+	return nil
 }
 
 // subject is one program in one situation.

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+const inside = "PINTA_BENCH_PRIVATE_ETC"
+
+func yielding(string, []string) error { return errors.New("a private /etc is Linux's") }
