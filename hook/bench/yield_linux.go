@@ -36,7 +36,7 @@ func yielding(policy string, args []string) error {
 	if err := syscall.Mount("tmpfs", upper, "tmpfs", 0, ""); err != nil {
 		return fmt.Errorf("mount a private /etc: %w", err)
 	}
-	defer syscall.Unmount(upper, syscall.MNT_DETACH) //nolint:errcheck // the name space ends with this process
+	defer syscall.Unmount(upper, syscall.MNT_DETACH) // or with the name space
 	for _, dir := range []string{"u", "w"} {
 		if err := os.Mkdir(filepath.Join(upper, dir), 0o755); err != nil {
 			return err
