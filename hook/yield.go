@@ -55,11 +55,11 @@ func (r *run) cliClient(e *event.Event) bool {
 // event of this binding.
 func inForce(data []byte, binding string) bool {
 	data = bytes.Trim(data, " \t\r\n")
-	if binding == "" || rawjson.Kind(data) != '{' || !rawjson.Depth(data, 64) || !rawjson.Valid(data) {
+	if binding == "" || rawjson.Kind(data) != '{' || !rawjson.Valid(data) {
 		return false
 	}
-	// Checked once, then walked: a policy file is some 20 KiB, and a run that
-	// yields shall cost nothing to speak of.
+	// Checked once, then walked, which recurses nowhere: a policy file is some
+	// 20 KiB, and a run that yields shall cost nothing to speak of.
 	var hooks, list []byte
 	known := true
 	rawjson.Walk(data, func(key, value []byte) {
@@ -80,45 +80,49 @@ func inForce(data []byte, binding string) bool {
 			list = value
 		}
 	})
-	entries, err := rawjson.Elements(list)
-	if err != nil {
+	if rawjson.Kind(list) != '[' {
 		return false
 	}
-	for _, entry := range entries {
-		owner, _ := rawjson.Unquote(member(member(entry, "x-pinta"), "owner"))
-		source, _ := rawjson.Unquote(member(member(entry, "env"), config.Source))
-		kind, _ := rawjson.Unquote(member(entry, "type"))
-		if owner == policyOwner && source == "machine" && kind == "command" && runnable(entry) {
-			return true
-		}
-	}
-	return false
+	found := false
+	rawjson.Walk(list, func(_, entry []byte) { found = found || rawjson.Kind(entry) == '{' && ours(entry) })
+	return found
 }
 
-// runnable says whether the host would start the entry at all.
-func runnable(entry []byte) bool {
-	if limit := member(entry, "timeoutSec"); limit != nil {
-		if n, err := strconv.ParseFloat(string(limit), 64); err != nil || !(n > 0) {
-			return false
+// ours says whether an entry is the machine's run of this program, and one that
+// the host would start at all.
+func ours(entry []byte) bool {
+	var owner, source, kind, command string
+	timely := true
+	rawjson.Walk(entry, func(key, value []byte) {
+		switch name, _ := rawjson.Unquote(key); name {
+		case "x-pinta":
+			owner = text(value, "owner")
+		case "env":
+			source = text(value, config.Source)
+		case "type":
+			kind, _ = rawjson.Unquote(value)
+		case "timeoutSec":
+			n, err := strconv.ParseFloat(string(value), 64)
+			timely = err == nil && n > 0
+		case "exec", "bash", "powershell", "command":
+			s, _ := rawjson.Unquote(value)
+			command += s
 		}
-	}
-	for _, key := range [...]string{"exec", "bash", "powershell", "command"} {
-		if s, _ := rawjson.Unquote(member(entry, key)); s != "" {
-			return true
-		}
-	}
-	return false
+	})
+	return owner == policyOwner && source == "machine" && kind == "command" && command != "" && timely
 }
 
-// member returns the last value under key, nil if obj is no object.
-func member(obj []byte, key string) (value []byte) {
-	members, _ := rawjson.Members(obj)
-	for _, m := range members {
-		if m.Key == key {
-			value = m.Value
-		}
+// text is the string under key, the last if there are several; empty if object
+// is none.
+func text(object []byte, key string) (s string) {
+	if rawjson.Kind(object) == '{' {
+		rawjson.Walk(object, func(k, value []byte) {
+			if name, _ := rawjson.Unquote(k); name == key {
+				s, _ = rawjson.Unquote(value)
+			}
+		})
 	}
-	return value
+	return s
 }
 
 // atLeast compares a dotted version, a suffix ignored, with a minimum. What is

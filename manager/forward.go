@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pinta-ai/pinta-agent/internal/api"
 	"github.com/pinta-ai/pinta-agent/internal/settings"
 	"github.com/pinta-ai/pinta-agent/internal/version"
 	"github.com/pinta-ai/pinta-agent/manager/store"
@@ -167,8 +168,6 @@ func (f *forwarder) send(ctx context.Context, body []byte) (wait time.Duration, 
 	if res.StatusCode/100 == 2 {
 		return 0, nil
 	}
-	if s, err := time.ParseDuration(res.Header.Get("Retry-After") + "s"); err == nil {
-		wait = min(max(s, 0), forwardMost)
-	}
+	wait = min(time.Duration(api.RetryAfter(res.Header.Get("Retry-After"), f.m.opt.Now()))*time.Second, forwardMost)
 	return wait, fmt.Errorf("collector answers %d", res.StatusCode)
 }

@@ -188,14 +188,14 @@ func problemOf(res *http.Response, body []byte) *Problem {
 	}
 	p.Status = res.StatusCode
 	if p.RetryAfter == 0 {
-		p.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
+		p.RetryAfter = RetryAfter(res.Header.Get("Retry-After"), time.Now())
 	}
 	p.RetryAfter = min(max(p.RetryAfter, 0), maxRetryAfter)
 	return &p
 }
 
 // retryAfter reads the header's two forms; 0 if there is none.
-func retryAfter(h string, now time.Time) int {
+func RetryAfter(h string, now time.Time) int {
 	if s, err := strconv.Atoi(h); err == nil {
 		return max(0, s)
 	}

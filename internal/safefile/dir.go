@@ -117,7 +117,7 @@ func (d *Dir) SetAttr(name string, a Attr) error {
 	if !plain(name) {
 		return fail("chmod", filepath.Join(d.path, name), ErrName)
 	}
-	f, err := openIn(rootPlace{d}, name, os.O_RDONLY, 0)
+	f, _, err := openIn(rootPlace{d}, name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,8 @@ func Owner(fi fs.FileInfo) (uid, gid int, ok bool) {
 // Open opens a regular file by path: no symlink in the last place, never blocking. flag is O_RDONLY, O_WRONLY or O_RDWR
 // with O_APPEND, O_CREATE and O_EXCL as needed.
 func Open(path string, flag int, perm os.FileMode) (*os.File, error) {
-	return openIn(pathPlace{filepath.Dir(path)}, filepath.Base(path), flag, perm)
+	f, _, err := openIn(pathPlace{filepath.Dir(path)}, filepath.Base(path), flag, perm)
+	return f, err
 }
 
 // ReadFile reads a regular file of at most max bytes (ErrTooLarge beyond).
@@ -146,14 +147,14 @@ func (p pathPlace) sync() error {
 	return syncDir(f)
 }
 
-func openIn(p place, name string, flag int, perm os.FileMode) (*os.File, error) {
+func openIn(p place, name string, flag int, perm os.FileMode) (*os.File, fs.FileInfo, error) {
 	path := filepath.Join(p.dir(), name)
 	if _, err := step(OpOpen, path, nil); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f, err := p.open(name, flag, perm)
 	if err != nil {
-		return nil, asLink(p, name, err)
+		return nil, nil, asLink(p, name, err)
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
@@ -161,9 +162,9 @@ func openIn(p place, name string, flag int, perm os.FileMode) (*os.File, error) 
 	}
 	if err != nil {
 		f.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return f, nil
+	return f, fi, nil
 }
 
 // asLink names the cause when the system refused a symlink with one of its several error numbers.
@@ -179,15 +180,11 @@ func asLink(p place, name string, err error) error {
 
 func readIn(p place, name string, max int64, c Check) ([]byte, fs.FileInfo, error) {
 	path := filepath.Join(p.dir(), name)
-	f, err := openIn(p, name, os.O_RDONLY, 0)
+	f, fi, err := openIn(p, name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
 	if err := c.verify(fi); err != nil {
 		return nil, fi, fail("read", path, err)
 	}
