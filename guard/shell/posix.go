@@ -38,6 +38,7 @@ type walker struct {
 	names    []string // of the commands so far; what a command's own words ran stands behind its mark
 	nesting  int
 	outputs  int
+	steps    int // statements looked at
 	expanded int
 	room     *Room
 }
@@ -82,9 +83,13 @@ func (w *walker) rough(text string) {
 	}
 }
 
-// full says that no more commands are taken.
+// full says that no more commands are taken. Statements count, not what they
+// list: substitutions within substitutions are evaluated again and again.
 func (w *walker) full() bool {
-	return len(w.out.Commands) >= maxCommands || len(w.out.Commands)&63 == 63 && w.ctx.Err() != nil
+	if w.steps++; w.steps&63 == 0 && w.ctx.Err() != nil {
+		w.steps = maxSteps
+	}
+	return len(w.out.Commands) >= maxCommands || w.steps >= maxSteps
 }
 
 func (w *walker) stmts(list []*syntax.Stmt) {

@@ -236,6 +236,8 @@ func envRuns(words []string) inner {
 			if i+1 < len(words) {
 				return inner{script: strings.Join(words[i+1:], " ")}
 			}
+		case strings.HasPrefix(w, "--split-string="):
+			return inner{script: w[len("--split-string="):] + " " + strings.Join(words[i+1:], " ")}
 		case strings.HasPrefix(w, "-S"):
 			return inner{script: w[2:] + " " + strings.Join(words[i+1:], " ")}
 		}
