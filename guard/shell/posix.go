@@ -32,8 +32,9 @@ func Posix(ctx context.Context, text string, room *Room) (out Script) {
 type walker struct {
 	ctx      context.Context
 	out      Script
-	vars     map[string]string // constant values, in the order of the text
-	files    map[string]string // what a process substitution prints, by its file
+	vars     map[string]string       // constant values, in the order of the text
+	files    map[string]string       // what the script puts into files
+	funcs    map[string]*syntax.Stmt // bodies that depend on their arguments
 	via      []string
 	names    []string // of the commands so far; what a command's own words ran stands behind its mark
 	nesting  int
@@ -197,6 +198,12 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 		}
 	case *syntax.FuncDecl:
 		w.stmt(cmd.Body, nil)
+		if cmd.Name != nil && positional(cmd.Body) {
+			if w.funcs == nil {
+				w.funcs = map[string]*syntax.Stmt{}
+			}
+			w.funcs[cmd.Name.Value] = cmd.Body
+		}
 	case *syntax.TimeClause:
 		w.stmt(cmd.Stmt, r.in)
 	case *syntax.CoprocClause:
@@ -302,8 +309,17 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 	value, known := "", true
 	if a.Value != nil {
 		value, known = w.text(a.Value)
-	} else if a.Array != nil {
-		w.inner(a.Array)
+	} else if a.Array != nil && a.Name != nil {
+		var elements []string
+		for _, e := range a.Array.Elems {
+			if e.Index != nil {
+				w.inner(e.Index)
+			}
+			if e.Value != nil {
+				elements = w.fields(e.Value, elements)
+			}
+		}
+		w.vars[a.Name.Value+"[@]"] = strings.Join(elements, " ")
 	}
 	if a.Index != nil {
 		w.inner(a.Index)
@@ -379,9 +395,21 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			run.script = scheduled(text)
 		case run.stdin:
 			run.script = text
-		default:
-			run.words = append(slices.Clone(run.words), strings.Fields(text)...)
+		default: // xargs
+			run.words = slices.Clone(run.words)
+			for i, word := range run.words {
+				run.words[i] = strings.ReplaceAll(word, "{}", strings.TrimSpace(text))
+			}
+			run.words = append(run.words, strings.Fields(text)...)
 		}
+	}
+	if body := w.funcs[c.Name]; body != nil && w.nesting < maxNesting {
+		w.nesting++
+		undo := w.position(1, c.Argv)
+		w.stmt(body, in)
+		undo()
+		w.nesting--
+		return
 	}
 	if c.Name == "tee" && in != nil {
 		if text, ok := w.read(in); ok {
@@ -396,6 +424,9 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			file, run.args = c.Path, words
 		}
 		run.script = w.written(file)
+	}
+	if c.Name == "read" && in != nil {
+		w.readInto(c.Args, in)
 	}
 	if c.Name == "set" && slices.Contains(c.Argv, "--") {
 		w.position(1, c.Argv[slices.Index(c.Argv, "--")+1:])
@@ -433,23 +464,57 @@ func (w *walker) position(first int, args []string) (undo func()) {
 	before := map[string]string{}
 	set := func(name, value string) {
 		before[name] = w.vars[name]
-		w.vars[name] = value
-	}
-	for i, a := range args {
-		if first+i > 9 {
-			break
+		if w.vars[name] = value; value == "" {
+			delete(w.vars, name)
 		}
-		set(strconv.Itoa(first+i), a)
 	}
-	if rest := args[min(1-first, len(args)):]; len(rest) > 0 {
-		set("@", strings.Join(rest, " "))
-		set("*", w.vars["@"])
+	if len(args) == 0 {
+		return func() {}
 	}
+	for n := first; n <= 9; n++ {
+		value := ""
+		if n-first < len(args) {
+			value = args[n-first]
+		}
+		set(strconv.Itoa(n), value)
+	}
+	all := strings.Join(args[min(1-first, len(args)):], " ")
+	set("@", all)
+	set("*", all)
 	return func() {
 		for name, value := range before {
 			if w.vars[name] = value; value == "" {
 				delete(w.vars, name)
 			}
+		}
+	}
+}
+
+// positional says whether a function does something with its arguments.
+func positional(body *syntax.Stmt) (found bool) {
+	syntax.Walk(body, func(n syntax.Node) bool {
+		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil && strings.Trim(p.Param.Value, "0123456789@*") == "" {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// readInto is the builtin read: a word of the first line for each name, the
+// rest for the last.
+func (w *walker) readInto(names []string, in *input) {
+	text, ok := w.read(in)
+	line, _, _ := strings.Cut(text, "\n")
+	words := strings.Fields(line)
+	for i, name := range names {
+		switch {
+		case !ok || i >= len(words):
+			delete(w.vars, name)
+		case i == len(names)-1:
+			w.vars[name] = strings.Join(words[i:], " ")
+		default:
+			w.vars[name] = words[i]
 		}
 	}
 }

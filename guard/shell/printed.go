@@ -36,6 +36,12 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe {
 		return w.output(b.Y, &input{stage: b.X, in: in})
 	}
+	switch cmd := st.Cmd.(type) {
+	case *syntax.Block:
+		return w.printed(cmd.Stmts, in)
+	case *syntax.Subshell:
+		return w.printed(cmd.Stmts, in)
+	}
 	call, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || len(call.Args) == 0 || w.outputs >= 3 { // its words are evaluated again: never again within again
 		return "", false
@@ -66,26 +72,32 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 	switch c.Name {
 	case "echo":
 		args := c.Argv
-		escapes := false
+		escapes, end := false, "\n"
 		for len(args) > 0 && len(args[0]) > 1 && strings.Trim(args[0], "-neE") == "" && args[0][0] == '-' {
 			escapes = escapes || strings.Contains(args[0], "e")
+			if strings.Contains(args[0], "n") {
+				end = ""
+			}
 			args = args[1:]
 		}
 		text := strings.Join(args, " ")
 		if escapes {
 			text = unescape(text)
 		}
-		return text + "\n", true
+		return text + end, true
 	case "printf":
 		if len(c.Argv) == 0 {
 			return "", false
 		}
 		text, _, err := expand.Format(nil, c.Argv[0], c.Argv[1:])
 		return text, err == nil
-	case "cat", "tee":
-		if text, ok := w.read(in); ok && len(c.Args) == 0 {
-			return text, true
+	case "tee":
+		return w.read(in)
+	case "cat":
+		if len(c.Args) > 0 {
+			return w.concatenated(c.Args)
 		}
+		return w.read(in)
 	case "base64":
 		if text, ok := w.read(in); ok && (slices.Contains(c.Flags, "d") || slices.Contains(c.Flags, "D") || slices.Contains(c.Flags, "decode")) {
 			data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
@@ -98,6 +110,32 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// printed is what statements print one after the other.
+func (w *walker) printed(list []*syntax.Stmt, in *input) (string, bool) {
+	var all strings.Builder
+	for _, st := range list {
+		text, ok := w.output(st, in)
+		if !ok || w.full() || all.Len()+len(text) > maxExpanded {
+			return "", false
+		}
+		all.WriteString(text)
+	}
+	return all.String(), true
+}
+
+// concatenated is what the script itself has put into files.
+func (w *walker) concatenated(files []string) (string, bool) {
+	var all strings.Builder
+	for _, f := range files {
+		text := w.written(f)
+		if text == "" {
+			return "", false
+		}
+		all.WriteString(text)
+	}
+	return all.String(), true
 }
 
 func unescape(text string) string {

@@ -336,6 +336,9 @@ func TestRunsInTurn(t *testing.T) {
 		"echo rm | tee y; printf ' -rf /x' >> y; . ./y", "docker compose exec db rm -rf /x", "kubectl -n prod exec -it p -c web -- rm -rf /x",
 		"docker run --rm -v /:/h alpine rm -rf /h", "x=a; y=x; x=rm; ${!y} -rf /x", "x=xrm; ${x#x} -rf /x", "x=am; ${x/a/r} -rf /x",
 		"$(echo cm0K | base64 -d) -rf /x", "tmux send-keys -t w 'rm -rf /x' Enter",
+		"env --split-string='rm -rf /x'", "f() { \"$@\"; }; f rm x", "f() { $1 x; }; f rm", "f() { eval \"$*\"; }; f rm x", "{ echo 'rm x'; } | sh", "(echo 'rm x') | sh", "{ echo -n 'r'; echo 'm x'; } | sh",
+		"echo 'rm x' > g; cat g | sh", "echo 'rm x' > g; eval \"$(cat g)\"", "cat <(echo 'rm x') | sh", "echo 'rm x' | tee y | sh", "A=(rm x); \"${A[@]}\"", "declare -a A=(rm x); ${A[*]}",
+		"read a b <<< 'rm x'; $a $b", "source /dev/stdin <<< 'rm x'", "bash /dev/stdin <<< 'rm x'", "setpriv --reuid 1000 rm x", "linux64 rm x", "echo 'rm x' | xargs -I{} sh -c '{}'",
 	} {
 		got := Posix(context.Background(), text, new(Room))
 		if !slices.ContainsFunc(got.Commands, func(c *Command) bool { return c.Name == "rm" }) {
@@ -347,6 +350,7 @@ func TestRunsInTurn(t *testing.T) {
 // TestRunsNot: none of these runs rm.
 func TestRunsNot(t *testing.T) {
 	for _, text := range []string{
+		"f() { echo \"$@\"; }; f rm x", "{ echo rm; } | cat", "A=(rm x); echo \"${A[@]}\"", "read a <<< rm; echo $a", "cat g | sh; echo rm > g",
 		"docker build -t exec rm", "kubectl get exec rm", "npm run exec rm", "npm install exec rm", "echo rm > f; cat f", "bash rm.sh rm", "alias ll='ls rm'", "alias rm", "tmux ls rm",
 		"uv pip install rm", "crontab -l; crontab rm", "case rm in rm) ;; esac", "cat <<'E'\n$(rm -rf /x)\nE\n", "git commit -m 'docker exec c rm'", "source .venv/bin/rm rm",
 		"echo ${x:-rm}", "echo rm > rm; ls", "cat > x.sh <<'E'\nrm -rf /x\nE\nbash y.sh", "bash -c 'echo $0' rm", "bash -c 'echo \"$@\"' _ rm", "set -- rm; echo $1", "set -e rm", "diff <(echo rm) <(ls)",

@@ -76,7 +76,9 @@ func complete(list sequence) sequence {
 				}
 				return true
 			})
-			open = slices.DeleteFunc(open, func(rd *syntax.Redirect) bool { return rd.Hdoc != nil })
+			if len(open) > 0 && open[0].Hdoc != nil { // a line end has come: all before it are read
+				open = slices.DeleteFunc(open, func(rd *syntax.Redirect) bool { return rd.Hdoc != nil })
+			}
 			if len(open) == 0 { // an empty document stays open, to the end
 				flush()
 			}

@@ -159,7 +159,7 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 			if !ok {
 				list = append(list, unknown(text))
 			} else {
-				list = append(list, piece{text, !quoted || p.Param.Value == "@"})
+				list = append(list, piece{text, !quoted || p.Param.Value == "@" || wholeArray(p)})
 			}
 		case *syntax.CmdSubst:
 			w.stmts(p.Stmts)
@@ -206,12 +206,15 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		return unknownValue, false
 	}
 	name := p.Param.Value
+	if wholeArray(p) {
+		name += "[@]"
+	}
 	value, ok := w.vars[name]
 	if w.expanded += len(value); len(value) > maxValue || w.expanded > maxExpanded {
 		w.out.Limited = true
 		return "$" + name, false
 	}
-	plain := !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0
+	plain := !p.Excl && !p.Length && !p.Width && (p.Index == nil || wholeArray(p)) && p.Slice == nil && p.Repl == nil && p.Names == 0
 	switch {
 	case plain && p.Exp == nil && ok:
 		return value, true
@@ -231,6 +234,12 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		}
 	}
 	return "$" + name, false
+}
+
+// wholeArray is ${a[@]} or ${a[*]}.
+func wholeArray(p *syntax.ParamExp) bool {
+	index, ok := p.Index.(*syntax.Word)
+	return ok && (index.Lit() == "@" || index.Lit() == "*")
 }
 
 // constants lets package expand evaluate what needs only the script's own values.

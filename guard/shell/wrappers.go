@@ -28,7 +28,8 @@ var wrappers = map[string]wrapper{
 	"sudo":  {short: "ugpCrtTUDRh", long: "user group prompt close-from role type host chdir chroot other-user"},
 	"doas":  {short: "uC"},
 	"nohup": {}, "setsid": {}, "command": {}, "builtin": {}, "noglob": {}, "nocorrect": {}, "catchsegv": {}, "busybox": {}, "toybox": {},
-	"torsocks": {}, "firejail": {}, "rtk": {}, "unbuffer": {}, "fakeroot": {}, "setarch": {}, "winpty": {}, "start": {}, "chronic": {},
+	"torsocks": {}, "firejail": {}, "rtk": {}, "unbuffer": {}, "fakeroot": {}, "setarch": {}, "winpty": {}, "start": {}, "chronic": {}, "linux32": {}, "linux64": {},
+	"prlimit": {}, "choom": {short: "n", long: "adjust"}, "setpriv": {long: "reuid regid groups inh-caps ambient-caps bounding-set securebits pdeathsig selinux-label apparmor-profile"},
 	"nice": {short: "n", long: "adjustment"}, "ionice": {short: "cnpPu", long: "class classdata"}, "chrt": {skip: 1}, "taskset": {skip: 1},
 	"timeout": {short: "sk", long: "signal kill-after", skip: 1}, "gtimeout": {short: "sk", long: "signal kill-after", skip: 1},
 	"time": {short: "fo", long: "format output"}, "stdbuf": {short: "ioe", long: "input output error"}, "exec": {short: "a"},
@@ -84,7 +85,7 @@ func (c *Command) runs() (r inner) {
 		return inner{script: strings.Join(c.Argv, " ")}
 	case "source", ".":
 		if len(c.Argv) > 0 {
-			return inner{file: c.Argv[0], args: c.Argv}
+			return scriptFile(c.Argv)
 		}
 	case "trap":
 		if len(c.Args) > 0 {
@@ -129,6 +130,14 @@ func (c *Command) runs() (r inner) {
 		return subcommandRuns(c.Argv, sub)
 	}
 	return inner{}
+}
+
+// scriptFile is a script by its file, with its arguments.
+func scriptFile(words []string) inner {
+	if f := words[0]; f == "/dev/stdin" || f == "/dev/fd/0" || f == "-" {
+		return inner{stdin: true}
+	}
+	return inner{file: words[0], args: words}
 }
 
 // aliased are the commands that names stand for from now on.
@@ -269,7 +278,7 @@ func (c *Command) shellRuns() inner {
 		case command:
 			return inner{script: w, args: c.Argv[i+1:]}
 		default: // a file is not read, unless the text itself writes it
-			return inner{file: w, args: c.Argv[i:]}
+			return scriptFile(c.Argv[i:])
 		}
 	}
 	return inner{stdin: true}

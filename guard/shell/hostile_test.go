@@ -1,0 +1,67 @@
+package shell
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHostileScripts: no script takes longer than its context allows.
+func TestHostileScripts(t *testing.T) {
+	for name, text := range map[string]string{
+		"fun":       "f() { f \"$@\" a; f \"$@\" b; }; f x",
+		"fun2":      "f() { g \"$@\"; g \"$@\"; g $1; }; g() { f \"$@\"; f $1; f \"$@\"; }; f x",
+		"fun3":      "f() { " + strings.Repeat("echo $1; ", 3000) + " }; " + strings.Repeat("f x; ", 3000),
+		"cats":      "echo a > f; " + strings.Repeat("cat f f f > g; cat g g g > f; ", 2000) + "sh f",
+		"blocks":    strings.Repeat("{ ", 3000) + "echo a" + strings.Repeat("; } | cat", 3000),
+		"blocks2":   strings.Repeat("{ echo a; ", 300) + strings.Repeat("; } | sh", 300),
+		"arr":       strings.Repeat("a=(${a[@]} ${a[@]} x); ", 3000),
+		"read":      strings.Repeat("read a <<< \"$a $a x\"; ", 3000),
+		"self":      "echo '. f' > f; echo '. f' >> f; echo '. f; . f; . f' >> f; . f",
+		"self2":     strings.Repeat("echo '. f' >> f\n", 2000) + ". f",
+		"set":       strings.Repeat("set -- \"$@\" \"$@\" a; ", 3000) + "$@",
+		"pos":       "bash -c '" + strings.Repeat("$0 $1 ", 1000) + "' \"bash -c x\" \"$(bash -c y)\"",
+		"psub":      strings.Repeat("cat <(", 70000),
+		"psub2":     strings.Repeat("cat <(echo ", 2000) + strings.Repeat(")", 2000),
+		"psub3":     "x=$(" + strings.Repeat("cat <(echo ", 200) + strings.Repeat(")", 200) + ")",
+		"pat":       "a=" + strings.Repeat("x", 4000) + "; " + strings.Repeat("b=${a//*x*x*x*x/y}; ", 2000),
+		"pat2":      "a=" + strings.Repeat("x", 4000) + "; " + strings.Repeat("b=${a//+(x|xx|xxx)/y}; ", 500),
+		"heredocs":  strings.Repeat("<<a\n", 50000),
+		"heredocs2": strings.Repeat("cat <<a; ", 50000) + "\n",
+		"pipes":     strings.Repeat("echo a | base64 -d | ", 20000) + "sh",
+		"tees":      strings.Repeat("echo a | tee f | ", 20000) + "sh; sh f",
+		"subst":     strings.Repeat("$(echo ", 5000) + strings.Repeat(")", 5000),
+		"dq":        strings.Repeat("\"$(echo ", 3000) + strings.Repeat(")\"", 3000),
+		"alias":     strings.Repeat("alias a='alias b=\"alias c=d\"'; ", 20000),
+		"trap":      strings.Repeat("trap 'eval \"bash -c ls\"' EXIT; ", 20000),
+		"braces":    strings.Repeat("echo {a,b}{c,d}{e,f}{g,h}{i,j}{k,l} | sh; ", 2000),
+		"indirect":  "a=b; b=a; " + strings.Repeat("c=${!a}; ", 20000),
+		"arith":     "a=1; " + strings.Repeat("b=${a:$((1<<60)):9}; ", 5000),
+		"xargs":     "echo " + strings.Repeat("a ", 50000) + "| xargs " + strings.Repeat("xargs ", 5000),
+		"crontab":   "crontab - <<E\n" + strings.Repeat("* * * * * crontab - \n", 20000) + "E\n",
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
+		start := time.Now()
+		s := Posix(ctx, text, new(Room))
+		d := time.Since(start)
+		cancel()
+		if d > 15*time.Second || s.fault != nil {
+			t.Errorf("%s: %v, %d commands, fault %v", name, d, len(s.Commands), s.fault)
+		}
+	}
+}
+
+// TestNestedSubstitutionsEnd: what is evaluated again is bounded, by the context and without it.
+func TestNestedSubstitutionsEnd(t *testing.T) {
+	text := strings.Repeat("echo $(", 300) + strings.Repeat(")", 300)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"context": ctx, "steps": context.Background()} {
+		begun := time.Now()
+		out := Posix(ctx, text, new(Room))
+		if took := time.Since(begun); !out.Limited || took > 20*time.Second {
+			t.Errorf("%s: limited %v after %v", name, out.Limited, took)
+		}
+	}
+}
