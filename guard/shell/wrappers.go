@@ -71,13 +71,39 @@ var (
 	pane        = wrapper{short: "ctnsFxyel", script: true}
 )
 
-var shells = map[string]bool{"bash": true, "sh": true, "dash": true, "zsh": true, "ksh": true, "mksh": true, "ash": true, "fish": true, "rbash": true}
+var shells = []string{"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"}
+
+// program is what a name means in the tables above: one look-up for each of a
+// script's commands, few of which are in any.
+type program struct {
+	shell       bool
+	wrapper     *wrapper
+	subcommands map[string]wrapper
+}
+
+var programs = func() map[string]program {
+	all := map[string]program{}
+	for _, name := range shells {
+		all[name] = program{shell: true}
+	}
+	for name, w := range wrappers {
+		all[name] = program{wrapper: &w}
+	}
+	for name, sub := range runners {
+		all[name] = program{subcommands: sub}
+	}
+	return all
+}()
 
 // runs says what the command runs: by the wrappers, shells and evaluators that
 // take a command as their words, their option or their input.
 func (c *Command) runs() (r inner) {
 	name := strings.ToLower(c.Name)
-	if shells[name] {
+	if strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") {
+		name = "ld.so"
+	}
+	known := programs[name]
+	if known.shell {
 		return c.shellRuns()
 	}
 	switch name {
@@ -120,14 +146,11 @@ func (c *Command) runs() (r inner) {
 			return inner{} // asks, runs nothing
 		}
 	}
-	if strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") {
-		name = "ld.so"
-	}
-	if w, ok := wrappers[name]; ok {
-		return w.runs(c.Argv)
-	}
-	if sub, ok := runners[name]; ok {
-		return subcommandRuns(c.Argv, sub)
+	switch {
+	case known.wrapper != nil:
+		return known.wrapper.runs(c.Argv)
+	case known.subcommands != nil:
+		return subcommandRuns(c.Argv, known.subcommands)
 	}
 	return inner{}
 }
