@@ -18,6 +18,10 @@ import (
 // errOutside: a path led out of the folder that the process may touch.
 var errOutside = errors.New("leads out of the folder that it must stay in")
 
+// errLostLink: a folder on the way is a link whose target is gone, which only
+// its owner can put right.
+var errLostLink = errors.New("a link to a folder that is gone: make the folder, or remove the link")
+
 // Item is one thing that must hold at one path. It is also what a worker is
 // told, so everything in it is plain data and nothing in it is secret to the
 // user whose home it is for.
@@ -276,7 +280,11 @@ func (e *engine) through(it Item) (string, bool) {
 func (e *engine) keep(it Item, f found, s *Step) error {
 	move := f.kind == WrongType || f.kind == Unreadable
 	if f.info.Links > 1 && f.info.Type == 0 {
-		move = false // our file with a second name somewhere, or foreign: a new file takes this name, the other stays
+		// A second name of our own content, or of an env file, whose lines are
+		// carried over, isn't kept: a new file takes this name, the other stays.
+		data, err := e.sys.ReadFile(it.Path, maxRegistration)
+		o := originOf(data, it.Data)
+		move = it.Object != EnvFile && (err != nil || o == Foreign || o == OldNode)
 	}
 	if !move && s.Kind != NotOurs && s.Kind != OldAdapter {
 		return nil
@@ -342,6 +350,11 @@ func (e *engine) missing(path string) ([]string, error) {
 		if err == nil && i.Type != fs.ModeDir && i.Type != fs.ModeSymlink {
 			return nil, fail("mkdir", dir, safefile.ErrNotDir)
 		}
+		if err == nil && i.Type == fs.ModeSymlink {
+			if _, err := e.sys.Names(dir); errors.Is(err, fs.ErrNotExist) {
+				return nil, fail("mkdir", dir, errLostLink)
+			}
+		}
 		slices.Reverse(out)
 		return out, nil // an error here is the anchor's parent, or shows when we write
 	}
@@ -363,6 +376,20 @@ func (e *engine) folders(it Item, s *Step) error {
 	return nil
 }
 
+// carried is what an env file of the wrong type gives to the one that takes
+// its place: what a link leads to, else nothing.
+func (e *engine) carried(path string) []byte {
+	to, err := e.sys.Readlink(path)
+	if err != nil {
+		return nil
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(path), to)
+	}
+	data, _ := e.sys.ReadFile(to, maxRegistration)
+	return data
+}
+
 // envFile makes the managed keys hold and leaves every other byte alone.
 func (e *engine) envFile(it Item, s *Step) error {
 	f, err := e.look(it.Path, maxRegistration, s)
@@ -380,12 +407,7 @@ func (e *engine) envFile(it Item, s *Step) error {
 		old = nil
 	}
 	if f.info.Type&fs.ModeSymlink != 0 { // the hook follows no link, so what the user keeps elsewhere is copied here
-		if to, err := e.sys.Readlink(it.Path); err == nil {
-			if !filepath.IsAbs(to) {
-				to = filepath.Join(filepath.Dir(it.Path), to)
-			}
-			old, _ = e.sys.ReadFile(to, maxRegistration)
-		}
+		old = e.carried(it.Path)
 	} else if f.kind == WrongType && f.info.Type == 0 { // a second name: same content, new file
 		old, _ = e.sys.ReadFile(it.Path, maxRegistration)
 	}

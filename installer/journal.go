@@ -69,6 +69,8 @@ func note(sys System, it Item, before map[string]string) {
 			was, missing = "absent", true
 		} else if err != nil {
 			return false
+		} else if path == it.Path && i.Type != 0 {
+			was = octal(it.Perm) // the mode of a link or a directory is none for a file
 		}
 		if _, ok := before[path]; !ok {
 			before[path] = was

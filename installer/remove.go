@@ -27,8 +27,15 @@ func (e *engine) remove(it Item, s *Step) error {
 		return e.removeBinary(it, s)
 	}
 	f, err := e.look(it.Path, maxRegistration, s)
-	if err != nil || f.kind == Absent {
+	if err != nil {
 		return err
+	}
+	if f.kind == Absent { // a crash in putBack, between its two steps
+		if from := e.original(it, &Step{}); e.isDir(from) {
+			s.Kind, s.Detail = Unwanted, "back from "+filepath.Base(from)
+			return e.putBack(it, from)
+		}
+		return nil
 	}
 	if f.info.Type&fs.ModeSymlink != 0 {
 		if _, ok := e.through(it); !ok {
@@ -42,14 +49,36 @@ func (e *engine) remove(it Item, s *Step) error {
 	}
 	s.Kind = Unwanted
 	if from := e.original(it, s); from != "" {
-		if perm, ok := modeOf(it.Before[it.Path]); ok {
-			if err := e.sys.SetAttr(from, safefile.Attr{Perm: perm, UID: -1, GID: -1}); err != nil && !errors.Is(err, safefile.ErrNotRegular) {
-				return err
+		// A copy has lost bits of its mode; what was moved aside has not.
+		if i, err := e.sys.Lstat(from); err == nil && i.Type == 0 && i.Links < 2 {
+			if perm, ok := modeOf(it.Before[it.Path]); ok {
+				if err := e.sys.SetAttr(from, safefile.Attr{Perm: perm, UID: -1, GID: -1}); err != nil {
+					return err
+				}
 			}
 		}
-		return e.sys.Rename(from, it.Path) // over ours: a crash leaves one or the other
+		return e.putBack(it, from)
 	}
 	return e.sys.Remove(it.Path)
+}
+
+// putBack renames what was kept over ours: a crash leaves one or the other. A
+// directory can't take a file's name, so ours goes first.
+func (e *engine) putBack(it Item, from string) error {
+	if e.isDir(from) {
+		if err := notExist(e.sys.Remove(it.Path)); err != nil {
+			return err
+		}
+	}
+	return e.sys.Rename(from, it.Path)
+}
+
+func (e *engine) isDir(path string) bool {
+	if path == "" {
+		return false
+	}
+	i, err := e.sys.Lstat(path)
+	return err == nil && i.Type == fs.ModeDir
 }
 
 // original is what stood at the item's place before the first install, kept
@@ -106,6 +135,11 @@ func (e *engine) unsetEnv(it Item, s *Step) error {
 		return err
 	}
 	left := EditEnv(f.data, nil)
+	if from := e.original(it, s); from != "" && bytes.Equal(left, EditEnv(e.carried(from), nil)) {
+		s.Kind = Unwanted // nothing was added since: what was moved aside comes back as it was
+		return e.putBack(it, from)
+	}
+	s.Detail = ""
 	made := it.Before[it.Path] == "absent"
 	switch {
 	case len(left) == 0 && (made || len(f.data) > 0 && it.Before[it.Path] == ""):
@@ -123,7 +157,7 @@ func (e *engine) unsetEnv(it Item, s *Step) error {
 }
 
 // dataFiles are what the hook keeps in its data folder (hook.md 8, 9).
-var dataFiles = regexp.MustCompile(`^\.?(trace\.json|failed-spans\.jsonl)[.\w-]*$`)
+var dataFiles = regexp.MustCompile(`^\.?(trace\.json|failed-spans\.jsonl)[.\w-]*$|^(trace|queue|flush)\.lock$`)
 
 const queueName = "failed-spans.jsonl"
 

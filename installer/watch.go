@@ -140,7 +140,7 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 	w.mu.Unlock()
 	d, err := w.o.Desired(ctx)
 	if err != nil {
-		w.audited(Changes{}, err)
+		w.audited(ctx, Changes{}, err)
 		return 0
 	}
 	w.watch(ctx, d)
@@ -150,7 +150,7 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 	}
 	plan, err := Plan(ctx, w.h, d)
 	if err != nil || ctx.Err() != nil {
-		w.audited(plan, err)
+		w.audited(ctx, plan, err)
 		return 0
 	}
 	now := w.h.System.Now()
@@ -169,7 +169,7 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 	}
 	defer w.examine(ctx, d, whole)
 	if !todo {
-		w.audited(plan, nil)
+		w.audited(ctx, plan, nil)
 		return next
 	}
 	d.hold = func(o Object, path string) bool { return w.quiet.held(Step{Object: o, Path: path}, now) }
@@ -183,12 +183,15 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 			w.o.Repaired(s.repair(now, count, until))
 		}
 	}
-	w.audited(done, err)
+	w.audited(ctx, done, err)
 	return next
 }
 
 // audited keeps each home's last state and tells the outcome.
-func (w *watcher) audited(c Changes, err error) {
+func (w *watcher) audited(ctx context.Context, c Changes, err error) {
+	if err != nil && ctx.Err() != nil {
+		return // the end of the watch is no fault
+	}
 	if err == nil {
 		for _, a := range c.d.Users {
 			k := w.known[userKey(a)]

@@ -207,3 +207,19 @@ func TestWatchAnotherUsersHome(t *testing.T) {
 	must(t, os.RemoveAll(b.home("alice", ".copilot")))
 	w.repairWithin(t, 2*time.Second, HookFile)
 }
+
+// TestEndOfWatchIsNoFault: what a run that is cut short says isn't told.
+func TestEndOfWatchIsNoFault(t *testing.T) {
+	b := newBench(t, "u")
+	ctx, cancel := context.WithCancel(context.Background())
+	err := Watch(ctx, b.host, WatchOptions{
+		Desired: func(ctx context.Context) (Desired, error) {
+			cancel()
+			return b.d, nil
+		},
+		Audited: func(_ Changes, err error) { t.Errorf("told: %v", err) },
+	})
+	if err != context.Canceled { //nolint:errorlint // Watch returns it plain
+		t.Error(err)
+	}
+}

@@ -84,7 +84,13 @@ func (a *app) hooksUninstallCommand() *cobra.Command {
 			if err := daemon.SaveStandalone(state, nil); err != nil {
 				return err
 			}
-			return a.print(changes, func(p *page) { p.changes(changes, "did") })
+			if err := a.print(changes, func(p *page) { p.changes(changes, "did") }); err != nil {
+				return err
+			}
+			if !changes.OK() {
+				return exitStatus(1)
+			}
+			return nil
 		},
 	}
 }
