@@ -76,7 +76,7 @@ func Watch(ctx context.Context, h Host, o WatchOptions) error {
 	if o.AuditEvery == 0 {
 		o.AuditEvery = auditEvery
 	}
-	w := &watcher{h: h, o: o, kick: make(chan struct{}, 1), dirty: map[string]bool{}, homes: map[string]context.CancelFunc{}, quiet: quiet{}, known: map[string]homeState{}}
+	w := &watcher{h: h, o: o, kick: make(chan struct{}, 1), dirty: map[string]bool{}, calm: map[string]bool{}, homes: map[string]context.CancelFunc{}, quiet: quiet{}, known: map[string]homeState{}}
 	defer w.wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -118,6 +118,7 @@ type watcher struct {
 	wg    sync.WaitGroup
 	mu    sync.Mutex
 	dirty map[string]bool               // whose homes changed since the last look
+	calm  map[string]bool               // names of those with something held back: their changes wait for retry or audit
 	homes map[string]context.CancelFunc // running watches by what they watch
 	quiet quiet
 	known map[string]homeState // last state and findings, by userKey; "" is the machine
@@ -154,6 +155,17 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 		return 0
 	}
 	now := w.h.System.Now()
+	w.mu.Lock()
+	delete(w.calm, "")
+	for _, a := range d.Users {
+		delete(w.calm, a.Name)
+	}
+	for _, s := range plan.Steps {
+		if w.quiet.held(s, now) {
+			w.calm[s.User] = true
+		}
+	}
+	w.mu.Unlock()
 	held := false
 	todo := false
 	for _, s := range plan.Steps {
@@ -304,11 +316,18 @@ func (w *watcher) watch(ctx context.Context, d Desired) {
 // userKey tells accounts of equal names apart.
 func userKey(a users.Account) string { return a.Name + "\x00" + a.SID + "\x00" + a.Home }
 
-// changed asks for a look at the machine and at this user's homes.
+// changed asks for a look at the machine and at this user's homes. While a
+// rival of the user's is waited out, his changes cause none: each look costs a
+// process, and he can make as many as he likes.
 func (w *watcher) changed(user string) {
+	name, _, _ := strings.Cut(user, "\x00")
 	w.mu.Lock()
 	w.dirty[user] = true
+	calm := w.calm[name]
 	w.mu.Unlock()
+	if calm {
+		return
+	}
 	select {
 	case w.kick <- struct{}{}:
 	default:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,7 +137,11 @@ func TestWatchFindsNewAccounts(t *testing.T) {
 func TestRivalIsLeftAloneAfterTwentyRepairs(t *testing.T) {
 	b := newBench(t, "alice")
 	b.apply()
-	w := b.watching(WatchOptions{AuditEvery: time.Hour})
+	var looks atomic.Int32
+	w := b.watching(WatchOptions{AuditEvery: time.Hour, Desired: func(context.Context) (Desired, error) {
+		looks.Add(1)
+		return b.d, nil
+	}})
 	stop := time.After(12 * time.Second)
 	var last Repair
 	for n := 0; last.Until.IsZero(); n++ {
@@ -160,6 +165,14 @@ func TestRivalIsLeftAloneAfterTwentyRepairs(t *testing.T) {
 	case r := <-w.repairs:
 		t.Errorf("repaired in spite of back-off: %+v", r)
 	case <-time.After(time.Second):
+	}
+	before := looks.Load()
+	for n := range 30 { // nor does he keep us busy looking
+		must(t, os.WriteFile(b.hookFile("alice"), fmt.Appendf(nil, `{"version":1,"rival":%d}`, n), 0o644))
+		time.Sleep(100 * time.Millisecond)
+	}
+	if n := looks.Load() - before; n > 1 {
+		t.Errorf("%d looks at what is left alone", n)
 	}
 }
 

@@ -53,9 +53,9 @@ func TestDoctorOfTheService(t *testing.T) {
 					t.Fatal(err)
 				}
 				server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					json.NewEncoder(w).Encode(test.answer()) //nolint:errcheck // shows in the finding
+					json.NewEncoder(w).Encode(test.answer())
 				})}
-				go server.Serve(l) //nolint:errcheck // ends with the test
+				go server.Serve(l)
 				t.Cleanup(func() { server.Close() })
 			}
 			var d diagnosis
