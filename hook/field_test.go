@@ -267,11 +267,11 @@ func TestFieldSlowGuard(t *testing.T) {
 func TestFieldLoopback(t *testing.T) {
 	for line := range strings.Lines(string(fieldInput(t, "R104.txt"))) {
 		url := strings.TrimSpace(line)
+		if strings.Contains(url, "myhost.local") {
+			continue // an alias of the hosts file: TestHostsAlias in package remote
+		}
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
-			if strings.Contains(url, "myhost.local") {
-				t.Skip("an alias of the hosts file: TestHostsAlias in package remote")
-			}
 			w := newWorld(t, []reply{answering(denyAnswer)}, []reply{{}})
 			_, port, _ := net.SplitHostPort(w.guard.Listener.Addr().String())
 			host := url

@@ -184,17 +184,6 @@ func TestDoctorIsCleanAfterInstall(t *testing.T) {
 	}
 }
 
-func TestNoexecIsFound(t *testing.T) {
-	if !noexec("/proc") {
-		t.Skip("/proc allows programs here")
-	}
-	b := newBench(t, "u")
-	b.d.Layout.HookBinary = "/proc/version"
-	if f := machineFindings(b.host, b.d); !slices.ContainsFunc(f, func(f Finding) bool { return f.ID == "hook-binary.noexec" }) {
-		t.Errorf("%+v", f)
-	}
-}
-
 // TestWatchReportsShadowing: what is reported rather than repaired is found
 // while watching, without a canary.
 func TestWatchReportsShadowing(t *testing.T) {

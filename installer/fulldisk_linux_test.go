@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,6 +48,23 @@ func TestFullDisk(t *testing.T) {
 	must(t, os.Remove(b.home("u", "fill")))
 	b.apply()
 	b.settled()
+}
+
+// TestNoexecIsFound: a hook on a real file system that starts no program.
+func TestNoexecIsFound(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a file system")
+	}
+	b, dir := newBench(t, "u"), t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOEXEC, "size=64k"); err != nil {
+		t.Skipf("no file system can be mounted here: %v", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	b.d.Layout.HookBinary = filepath.Join(dir, "pinta-hook")
+	write(t, b.d.Layout.HookBinary, "#!/bin/sh\n", 0o755)
+	if f := machineFindings(b.host, b.d); !slices.ContainsFunc(f, func(f Finding) bool { return f.ID == "hook-binary.noexec" }) {
+		t.Errorf("%+v", f)
+	}
 }
 
 // TestDriftImmutable: a file that can't be replaced is reported with what to
