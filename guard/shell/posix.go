@@ -408,8 +408,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 		undo := w.position(1, c.Argv)
 		w.stmt(body, in)
 		undo()
-		w.nesting--
-		return
+		w.nesting-- // and on: whether the function is defined by then isn't known
 	}
 	if c.Name == "tee" && in != nil {
 		if text, ok := w.read(in); ok {

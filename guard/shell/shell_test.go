@@ -336,7 +336,7 @@ func TestRunsInTurn(t *testing.T) {
 		"echo rm | tee y; printf ' -rf /x' >> y; . ./y", "docker compose exec db rm -rf /x", "kubectl -n prod exec -it p -c web -- rm -rf /x",
 		"docker run --rm -v /:/h alpine rm -rf /h", "x=a; y=x; x=rm; ${!y} -rf /x", "x=xrm; ${x#x} -rf /x", "x=am; ${x/a/r} -rf /x",
 		"$(echo cm0K | base64 -d) -rf /x", "tmux send-keys -t w 'rm -rf /x' Enter",
-		"env --split-string='rm -rf /x'", "f() { \"$@\"; }; f rm x", "f() { $1 x; }; f rm", "f() { eval \"$*\"; }; f rm x", "{ echo 'rm x'; } | sh", "(echo 'rm x') | sh", "{ echo -n 'r'; echo 'm x'; } | sh",
+		"if false; then sudo() { echo \"$1\"; }; fi; sudo rm x", "env --split-string='rm -rf /x'", "f() { \"$@\"; }; f rm x", "f() { $1 x; }; f rm", "f() { eval \"$*\"; }; f rm x", "{ echo 'rm x'; } | sh", "(echo 'rm x') | sh", "{ echo -n 'r'; echo 'm x'; } | sh",
 		"echo 'rm x' > g; cat g | sh", "echo 'rm x' > g; eval \"$(cat g)\"", "cat <(echo 'rm x') | sh", "echo 'rm x' | tee y | sh", "A=(rm x); \"${A[@]}\"", "declare -a A=(rm x); ${A[*]}",
 		"read a b <<< 'rm x'; $a $b", "source /dev/stdin <<< 'rm x'", "bash /dev/stdin <<< 'rm x'", "setpriv --reuid 1000 rm x", "linux64 rm x", "echo 'rm x' | xargs -I{} sh -c '{}'",
 	} {
