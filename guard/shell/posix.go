@@ -15,7 +15,7 @@ import (
 // error runs up to the line of the error, so what was parsed before counts; the
 // rest is cut into words roughly. The commands are put into room.
 func Posix(ctx context.Context, text string, room *Room) (out Script) {
-	w := &walker{ctx: ctx, room: room, vars: map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n"}}
+	w := &walker{ctx: ctx, room: room, vars: map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n", "SHELL": "sh", "BASH": "bash", "0": "bash"}}
 	defer func() {
 		if w.out.fault = recover(); w.out.fault != nil { // it must not let a command pass unseen
 			w.out.Partial, w.out.Limited = true, true
@@ -42,6 +42,7 @@ type walker struct {
 	steps    int // statements looked at
 	expanded int
 	room     *Room
+	spare    []piece // memory for the pieces of a word
 }
 
 func (w *walker) script(text string) {
@@ -51,6 +52,23 @@ func (w *walker) script(text string) {
 	}
 	w.nesting++
 	defer func() { w.nesting-- }()
+	if done := w.room.trees.Statements(text, w.top); done < len(text) {
+		w.rest(text[done:])
+	}
+}
+
+// top takes a statement that no other one holds.
+func (w *walker) top(st *syntax.Stmt) {
+	w.stmt(st, nil)
+	if w.nesting == 1 { // no statement around takes them
+		w.names = w.names[:0]
+	}
+}
+
+// rest analyses what isn't plain.
+func (w *walker) rest(text string) {
+	text, right := rightComments(w.ctx, text)
+	w.out.Limited = w.out.Limited || !right
 	done := 0
 	var fault error // the iterator may go on after its error and must not be left before it ends
 	for st, err := range statements(w.ctx, text) {
@@ -59,29 +77,58 @@ func (w *walker) script(text string) {
 		case err != nil:
 			fault = err
 		default:
-			w.stmt(st, nil)
+			w.top(st)
 			done = int(st.End().Offset())
-			if w.nesting == 1 { // no statement around takes them
-				w.names = w.names[:0]
-			}
 		}
 	}
+	stop, unclosed := unclosedDocument(fault)
 	switch {
 	case fault == nil:
 	case w.ctx.Err() != nil:
 		w.out.Limited = true
+	case unclosed && w.nesting < maxNesting && strings.Contains(text[done:], "<<"): // a shell takes all there is
+		w.nesting++
+		w.rest(text[done:] + "\n" + stop + "\n")
+		w.nesting--
 	default:
 		w.out.Partial = true
 		w.out.Limited = w.out.Limited || errors.Is(fault, errDeep)
-		w.rough(text[min(done, len(text)):])
+		w.broken(text[min(done, len(text)):])
 	}
+}
+
+// broken analyses what no parser took. A shell reads what stands between
+// backquotes only when it comes to it: its errors are of no harm to the rest.
+func (w *walker) broken(text string) {
+	outside, between := cutBackquotes(text)
+	if len(between) == 0 {
+		w.rough(text)
+		return
+	}
+	for _, script := range between {
+		w.script(script)
+	}
+	w.script(outside)
 }
 
 // rough cuts what no parser took into words.
 func (w *walker) rough(text string) {
 	for _, c := range tokenize(text, '\\') {
-		w.words(c.words, nil, nil, nil)
+		n := 0
+		for n < len(c.words) && (prefix[c.words[n]] || assigns(c.words[n])) {
+			n++
+		}
+		w.words(c.words[n:], nil, nil, nil)
 	}
+}
+
+// prefix are the reserved words that a command may follow.
+var prefix = map[string]bool{"if": true, "then": true, "elif": true, "else": true, "while": true, "until": true, "do": true, "!": true}
+
+// assigns says whether a word is NAME=VALUE.
+func assigns(word string) bool {
+	name, _, ok := strings.Cut(word, "=")
+	return ok && syntax.ValidName(strings.TrimSuffix(name, "+"))
 }
 
 // full says that no more commands are taken. Statements count, not what they
@@ -233,7 +280,8 @@ func (w *walker) inner(n syntax.Node) {
 }
 
 func (w *walker) pipeline(st *syntax.Stmt, in *input) {
-	var stages []*syntax.Stmt
+	var room [8]*syntax.Stmt
+	stages := room[:0]
 	for {
 		b, ok := st.Cmd.(*syntax.BinaryCmd)
 		if !ok || b.Op != syntax.Pipe && b.Op != syntax.PipeAll {
@@ -244,15 +292,15 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 	}
 	stages = append(stages, st)
 	slices.Reverse(stages)
-	begins := make([]int, len(stages)+1)
+	var places [len(room) + 1]int
+	begins := append(places[:0], len(w.out.Commands))
 	for i, stage := range stages {
-		begins[i] = len(w.out.Commands)
 		w.stmt(stage, in)
+		begins = append(begins, len(w.out.Commands))
 		if i+1 < len(stages) {
 			in = &input{stage: stage, in: in}
 		}
 	}
-	begins[len(stages)] = len(w.out.Commands)
 	for i := range stages {
 		before := w.namesOf(begins[max(0, i-neighbours)], begins[i])
 		after := w.namesOf(begins[i+1], begins[min(len(stages), i+1+neighbours)])
@@ -291,6 +339,9 @@ func (w *walker) call(cmd *syntax.CallExpr, r *redirs, mark int) {
 	for _, a := range cmd.Assigns {
 		env = append(env, w.assign(a, len(cmd.Args) == 0))
 	}
+	if len(cmd.Args) > 0 {
+		w.negated(cmd.Args[0])
+	}
 	words := w.room.list(len(cmd.Args))
 	for _, a := range cmd.Args {
 		words = w.fields(a, words)
@@ -303,6 +354,13 @@ func (w *walker) call(cmd *syntax.CallExpr, r *redirs, mark int) {
 		return
 	}
 	w.words(words, env, r, from)
+}
+
+// negated is !(rm x): no pattern but commands, unless a shell is told otherwise.
+func (w *walker) negated(first *syntax.Word) {
+	if glob, ok := first.Parts[0].(*syntax.ExtGlob); ok && glob.Op == syntax.GlobExcept {
+		w.script(glob.Pattern.Value)
+	}
 }
 
 func (w *walker) assign(a *syntax.Assign, keep bool) string {
@@ -387,6 +445,9 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 		c.Reads, c.Writes, in = r.reads, r.writes, r.in
 	}
 	w.add(c)
+	if other := withoutUnknown(words); len(other) > 0 && !strings.HasPrefix(other[0], "-") && baseName(other[0]) != c.Name {
+		w.words(other, env, r, from)
+	}
 	run := c.runs()
 	if in != nil && (run.stdin || c.Name == "xargs" && run.words != nil) {
 		switch text, ok := w.read(in); {

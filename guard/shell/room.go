@@ -1,11 +1,14 @@
 package shell
 
+import "github.com/pinta-ai/pinta-agent/guard/shell/plain"
+
 // Room is memory for the commands of one text after another: a long script has
 // thousands. What it holds is void once it is cleared. The zero value is empty;
 // a Room serves one analysis at a time.
 type Room struct {
 	commands chunks[Command]
 	words    chunks[string]
+	trees    plain.Memory
 }
 
 const (
@@ -19,6 +22,7 @@ const (
 func (r *Room) Clear() {
 	r.commands.clear(keptCommands)
 	r.words.clear(keptWords)
+	r.trees.Forget()
 }
 
 // list is an empty list that takes n strings before it grows.

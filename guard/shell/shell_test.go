@@ -167,7 +167,7 @@ func (faulty) Err() error { panic("fault") }
 // TestFault: where the analysis itself fails, the words are there all the same,
 // and more may run than is listed.
 func TestFault(t *testing.T) {
-	s := Posix(faulty{context.Background()}, "cd /x; bash -c 'rm -rf y' && rm -rf /x", new(Room))
+	s := Posix(faulty{context.Background()}, "cd /x; bash -c 'rm -rf y' && [[ a ]] && rm -rf /x", new(Room))
 	if got := lines(s); !slices.Contains(got, "rm -rf /x") || !s.Limited || !s.Partial || s.fault == nil {
 		t.Errorf("%q %+v", got, s)
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -16,9 +17,11 @@ import (
 // to be read to its end.
 type sequence = iter.Seq2[*syntax.Stmt, error]
 
-// statements parses a text.
+var bash = syntax.Variant(syntax.LangBash)
+
+// statements parses a text whose comments are right.
 func statements(ctx context.Context, text string) sequence {
-	list := syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(&shallow{ctx: ctx, text: text})
+	list := syntax.NewParser(bash).StmtsSeq(&shallow{ctx: ctx, text: text})
 	if strings.Contains(text, "<<") {
 		list = complete(list)
 	}
@@ -86,3 +89,50 @@ func complete(list sequence) sequence {
 		flush()
 	}
 }
+
+// unclosedDocument is the word that a here-document ends with, if that it isn't
+// there is what ended the parser.
+func unclosedDocument(fault error) (stop string, ok bool) {
+	var parse syntax.ParseError
+	if !errors.As(fault, &parse) {
+		return "", false
+	}
+	quoted, ok := strings.CutPrefix(parse.Text, "unclosed here-document ")
+	stop, err := strconv.Unquote(quoted)
+	return stop, ok && err == nil
+}
+
+// cutBackquotes takes out what stands between backquotes; an unknown value
+// stands in its place.
+func cutBackquotes(text string) (outside string, between []string) {
+	var out strings.Builder
+	done, open, quoted := 0, -1, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case c == '`' && open < 0:
+			open = i
+		case c == '`':
+			between = append(between, backquoted.Replace(text[open+1:i]))
+			out.WriteString(text[done:open])
+			out.WriteString("${_}")
+			done, open = i+1, -1
+		case open >= 0:
+		case c == '"':
+			quoted = !quoted
+		case c == '\'' && !quoted:
+			end := strings.IndexByte(text[i+1:], '\'')
+			if end < 0 {
+				i = len(text)
+			} else {
+				i += 1 + end
+			}
+		}
+	}
+	out.WriteString(text[min(done, len(text)):])
+	return out.String(), between
+}
+
+// backquoted takes the backslashes away that a backquote asks for.
+var backquoted = strings.NewReplacer("\\`", "`", `\\`, `\`, `\$`, `$`)

@@ -27,13 +27,42 @@ func (w *walker) text(word *syntax.Word) (text string, known bool) {
 	if text, ok := plainWord(word); ok {
 		return text, true
 	}
-	var b strings.Builder
-	var room [8]piece
 	known = true
-	for _, p := range w.pieces(room[:0], word.Parts, false, &known) {
-		b.WriteString(p.text)
+	list := w.evaluate(word, &known)
+	text, _ = whole(list, true)
+	w.spare = list[:0]
+	return text, known
+}
+
+// evaluate is the pieces of a word, in memory that w.spare is to get back.
+func (w *walker) evaluate(word *syntax.Word, known *bool) []piece {
+	room := w.spare
+	w.spare = nil // a word within the word takes memory of its own
+	return w.pieces(room, word.Parts, false, known)
+}
+
+// whole is the text of pieces; not ok if there may be several fields and they
+// are not to be joined.
+func whole(list []piece, join bool) (text string, ok bool) {
+	var b strings.Builder
+	for _, p := range list {
+		switch {
+		case p.split && !join:
+			return "", false
+		case p.text == "":
+		case text == "":
+			text = p.text
+		default:
+			if b.Len() == 0 {
+				b.WriteString(text)
+			}
+			b.WriteString(p.text)
+		}
 	}
-	return b.String(), known
+	if b.Len() > 0 {
+		text = b.String()
+	}
+	return text, true
 }
 
 // plainWord is the text of the words that most words are: one literal, or one
@@ -107,10 +136,14 @@ func (w *walker) braces(word *syntax.Word) (words []*syntax.Word) {
 
 // split appends the fields of a word that holds no braces.
 func (w *walker) split(word *syntax.Word, list []string, known *bool) []string {
+	pieces := w.evaluate(word, known)
+	defer func() { w.spare = pieces[:0] }()
+	if text, ok := whole(pieces, false); ok && len(pieces) > 0 {
+		return append(list, text)
+	}
 	var b strings.Builder
-	var room [8]piece
 	begun := false
-	for _, p := range w.pieces(room[:0], word.Parts, false, known) {
+	for _, p := range pieces {
 		if !p.split {
 			b.WriteString(p.text)
 			begun = true
@@ -142,10 +175,12 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 		*known = false
 		return piece{text, false}
 	}
-	for _, part := range parts {
+	for i, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			list = append(list, piece{unquoteLit(p.Value, quoted), false})
+			if p.Value != "" || quoted { // {,} is no word at all
+				list = append(list, piece{unquoteLit(p.Value, quoted), false})
+			}
 		case *syntax.SglQuoted:
 			text := p.Value
 			if p.Dollar {
@@ -157,6 +192,9 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 		case *syntax.ParamExp:
 			text, ok := w.parameter(p)
 			if !ok {
+				if lit, is := after(parts, i).(*syntax.Lit); is && strings.HasPrefix(text, "$") && nameLength(lit.Value) > 0 {
+					text = "${" + text[1:] + "}" // $x is no part of a longer name
+				}
 				list = append(list, unknown(text))
 			} else {
 				list = append(list, piece{text, !quoted || p.Param.Value == "@" || wholeArray(p)})
@@ -171,6 +209,10 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 			}
 			list = append(list, unknown(unknownValue))
 		case *syntax.ProcSubst:
+			if len(p.Stmts) == 0 { // nothing, in bash
+				list = append(list, unknown(unknownValue))
+				continue
+			}
 			w.stmts(p.Stmts)
 			if p.Op == syntax.CmdIn && len(p.Stmts) == 1 {
 				if text, ok := w.output(p.Stmts[0], nil); ok {
@@ -197,6 +239,62 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 		}
 	}
 	return list
+}
+
+// after is the part that follows number i, nil if none does.
+func after(parts []syntax.WordPart, i int) syntax.WordPart {
+	if i+1 < len(parts) {
+		return parts[i+1]
+	}
+	return nil
+}
+
+// withoutUnknown are the words of a command if what is unknown at its front is
+// empty: $x rm, ${x}rm and $(:) rm run rm then. Nil if nothing is unknown.
+func withoutUnknown(words []string) []string {
+	if !strings.HasPrefix(words[0], "$") {
+		return nil
+	}
+	for len(words) > 0 {
+		word := words[0]
+		for n := unknownLength(word); n > 0; n = unknownLength(word) {
+			word = word[n:]
+		}
+		if word != "" {
+			return append([]string{word}, words[1:]...)
+		}
+		words = words[1:]
+	}
+	return nil
+}
+
+// unknownLength is the length of the unknown value that a word begins with.
+func unknownLength(word string) int {
+	switch {
+	case len(word) < 2 || word[0] != '$':
+		return 0
+	case word[1] == '{':
+		if n := nameLength(word[2:]); n > 0 && strings.HasPrefix(word[2+n:], "}") {
+			return n + 3
+		}
+		return 0
+	case strings.IndexByte("?@*#!$-", word[1]) >= 0:
+		return 2
+	}
+	if n := nameLength(word[1:]); n > 0 {
+		return n + 1
+	}
+	return 0
+}
+
+// nameLength is how many letters, digits and underscores a text begins with.
+func nameLength(text string) int {
+	for i := 0; i < len(text); i++ {
+		if c := text[i] | 0x20; text[i] != '_' && (c < 'a' || c > 'z') && (text[i] < '0' || text[i] > '9') {
+			return i
+		}
+	}
+	return len(text)
 }
 
 // parameter is the value of $x where the script itself gives it.
