@@ -54,23 +54,27 @@ func attempt(f func()) (ok bool) {
 type disk struct {
 	at    atomic.Int64 // number of the access under way; 0: none, taken: see again
 	ticks atomic.Int32 // that passed during all of them
+	most  atomic.Int32 // ticks at which the access under way is given up
 	last  int64
 }
 
 const (
 	tick     = 40 * time.Millisecond
 	maxTicks = int32(diskTime / tick)
-	taken    = -1
+	// policyTicks leave a home that answers its share when /etc doesn't.
+	policyTicks = maxTicks / 2
+	taken       = -1
 )
 
-// fromDisk runs f, which reads a file, if there is time left. It does not
-// return if the run went on without it meanwhile.
-func (r *run) fromDisk(f func()) (ok bool) {
-	if r.disk == nil || r.disk.ticks.Load() >= maxTicks {
+// fromDisk runs f, which reads a file, if fewer than most ticks have passed. It
+// does not return if the run went on without it meanwhile.
+func (r *run) fromDisk(most int32, f func()) (ok bool) {
+	if r.disk == nil || r.disk.ticks.Load() >= most {
 		return false
 	}
 	r.disk.last++
 	n := r.disk.last
+	r.disk.most.Store(most)
 	r.disk.at.Store(n)
 	ok = attempt(f)
 	if r.disk.at.CompareAndSwap(n, 0) {
@@ -92,7 +96,7 @@ func (r *run) watch() {
 			r.p.note("time is up: the run ends early")
 			return
 		}
-		if at := r.disk.at.Load(); at > 0 && !starved() && r.disk.ticks.Add(1) >= maxTicks && r.disk.at.CompareAndSwap(at, taken) {
+		if at := r.disk.at.Load(); at > 0 && !starved() && r.disk.ticks.Add(1) >= r.disk.most.Load() && r.disk.at.CompareAndSwap(at, taken) {
 			defer r.again()
 		}
 		if t := timer.Load(); t != nil {
@@ -104,12 +108,16 @@ func (r *run) watch() {
 	}))
 }
 
-// again does the run from the start, without any disk, in place of the
-// goroutine that hangs on one. Nothing before the guard has had an effect.
+// again does the run from the start in place of the goroutine that hangs on a
+// disk: without the machine's entry and, unless only that one hung, without any
+// disk. Nothing before the guard has had an effect.
 func (r *run) again() {
 	defer r.end()
+	n := &run{fate: r.fate, start: r.start, env: r.env, stdin: r.stdin, raw: r.raw, stays: true}
+	if r.disk.ticks.Load() < maxTicks {
+		n.disk = r.disk // and r's watch over it
+	}
 	r.p.note("the disk takes too long: going on without it")
-	n := &run{fate: r.fate, start: r.start, env: r.env, stdin: r.stdin, raw: r.raw}
 	n.all()
 	n.stdin.Drain()
 }

@@ -48,7 +48,7 @@ func rig(t *testing.T, stdin string, env map[string]string) *rigged {
 		Environ:  func() []string { return nil },
 		Now:      time.Now,
 		ReadFile: safefile.ReadFile,
-		Policy:   func() ([]byte, error) { return nil, os.ErrNotExist },
+		Policy:   func() (Policy, error) { return nil, os.ErrNotExist },
 		Stdout: func(line []byte) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -131,11 +131,11 @@ func TestFaultsNeverHideTheDenial(t *testing.T) {
 		},
 		"policy panics": func(_ *testing.T, r *rigged, env map[string]string) {
 			env["PINTA_COPILOT_SOURCE"], env["COPILOT_CLI_BINARY_VERSION"] = "user", "1.0.102"
-			r.Policy = func() ([]byte, error) { panic("x") }
+			r.Policy = func() (Policy, error) { panic("x") }
 		},
 		"policy hangs": func(_ *testing.T, r *rigged, env map[string]string) {
 			env["PINTA_COPILOT_SOURCE"], env["COPILOT_CLI_BINARY_VERSION"] = "user", "1.0.102"
-			r.Policy = func() ([]byte, error) { select {} }
+			r.Policy = func() (Policy, error) { select {} }
 		},
 		"collector is no URL": func(_ *testing.T, _ *rigged, env map[string]string) { env["COPILOT_PLUGIN_OPTION_ENDPOINT"] = "::::" },
 		"slow disk, then fine": func(_ *testing.T, r *rigged, _ map[string]string) {
@@ -247,6 +247,14 @@ type failSource struct{}
 
 func (failSource) Read([]byte, time.Duration) (int, error) { return 0, errors.New("bad descriptor") }
 
+// policyText is a machine's hook file that holds this.
+func policyText(s string) Policy {
+	return struct {
+		io.ReaderAt
+		io.Closer
+	}{strings.NewReader(s), io.NopCloser(nil)}
+}
+
 // TestYield: the user's run leaves the event to the machine's entry only when
 // that is in force for this very client.
 func TestYield(t *testing.T) {
@@ -283,6 +291,16 @@ func TestYield(t *testing.T) {
 		{name: "policy entry skipped", policy: strings.Replace(policy, `:15`, `:0`, 1)},
 		{name: "policy entry without command", policy: strings.Replace(policy, `"exec":"/bin/sh"`, `"exec":""`, 1)},
 		{name: "policy broken", policy: policy[:len(policy)-1]},
+		{name: "policy with more behind it", policy: policy + "\x00"},
+		{name: "policy with space around it", policy: "\n " + policy + "\r\n\t", yields: true},
+		{name: "policy behind a mark", policy: "\xef\xbb\xbf" + policy},
+		{name: "policy too large", policy: policy + strings.Repeat(" ", maxPolicy)},
+		{name: "hooks twice, the last counts", policy: strings.Replace(policy, `"version":1`, `"version":1,"hooks":{}`, 1), yields: true},
+		{name: "hooks twice, the last is empty", policy: policy[:len(policy)-1] + `,"hooks":{}}`},
+		{name: "event twice, the last is empty", policy: strings.Replace(policy, `}]}}`, `}],"PreToolUse":[]}}`, 1)},
+		{name: "event spelt by escapes", policy: strings.Replace(policy, `{"PreToolUse"`, `{"Pre\u0054oolUse"`, 1), yields: true},
+		{name: "entry of a large list", policy: strings.Replace(policy, `[{`, `[{"type":"command","bash":"`+strings.Repeat("x", 9000)+`"},{`, 1), yields: true},
+		{name: "large event", stdin: preToolUse[:len(preToolUse)-1] + `,"x":"` + strings.Repeat("x", 16384-len(preToolUse)) + `"}`, yields: true},
 		{name: "policy too deep", policy: strings.Repeat("[", 5000)},
 		{name: "event not an array", policy: strings.Replace(strings.Replace(policy, "[{", "{", 1), "}]", "}", 1)},
 	} {
@@ -300,21 +318,100 @@ func TestYield(t *testing.T) {
 			}
 			r := rig(t, stdin, env)
 			r.Environ = func() []string { return c.environ }
-			r.Policy = func() ([]byte, error) {
+			r.Policy = func() (Policy, error) {
 				switch c.policy {
 				case "-":
 					return nil, os.ErrNotExist
 				case "":
-					return []byte(policy), nil
+					return policyText(policy), nil
 				}
-				return []byte(c.policy), nil
+				return policyText(c.policy), nil
 			}
+			var files atomic.Int32
+			r.ReadFile = func(string, int64) ([]byte, error) { files.Add(1); return nil, os.ErrNotExist }
 			r.run(t)
-			if (asked.Load() == 0) != c.yields || (r.writes == 0) != c.yields {
-				t.Errorf("asked %d times, %d writes; stderr %q", asked.Load(), r.writes, r.stderr.String())
+			if (asked.Load() == 0) != c.yields || (r.writes == 0) != c.yields || (files.Load() == 0) != c.yields {
+				t.Errorf("asked %d times, %d writes, %d env files read; stderr %q", asked.Load(), r.writes, files.Load(), r.stderr.String())
 			}
 		})
 	}
+}
+
+// TestPolicyHangs: an /etc that hangs costs the run neither its env file nor,
+// if that hangs as well, its question.
+func TestPolicyHangs(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		inFile bool // the guard stands in the env file, which can be read
+	}{{"env file read", true}, {"env file hangs too", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			url, asked := guard(t, denies)
+			line := "PINTA_GUARD_ENDPOINT=" + url + "\nPINTA_GUARD_TIMEOUT_MS=3000\n"
+			env := map[string]string{"PINTA_COPILOT_SOURCE": "user", "PINTA_COPILOT_EVENT": "PreToolUse", "COPILOT_CLI_BINARY_VERSION": "1.0.102"}
+			if !c.inFile {
+				env["PINTA_GUARD_ENDPOINT"], env["PINTA_GUARD_TIMEOUT_MS"] = url, "3000"
+			}
+			r := rig(t, preToolUse, env)
+			release := make(chan struct{})
+			t.Cleanup(func() { close(release) })
+			var policies atomic.Int32
+			r.Policy = func() (Policy, error) {
+				policies.Add(1)
+				<-release
+				return nil, os.ErrNotExist
+			}
+			r.ReadFile = func(string, int64) ([]byte, error) {
+				if !c.inFile {
+					<-release
+				}
+				return []byte(line), nil
+			}
+			r.run(t)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if asked.Load() != 1 || r.writes != 1 || policies.Load() != 1 {
+				t.Errorf("asked %d times, %d writes, looked for the policy %d times; stderr %q", asked.Load(), r.writes, policies.Load(), r.stderr.String())
+			}
+		})
+	}
+}
+
+// TestPolicyInPieces: whatever the buffer, the installer's own file is found
+// for each of its events, and no part of it is.
+func TestPolicyInPieces(t *testing.T) {
+	data, err := os.ReadFile("../installer/testdata/90-pinta.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := string(bytes.TrimSpace(data))
+	for _, size := range []int{1, 7, 64, 1000, page, 1 << 20} {
+		for _, binding := range []string{"SessionStart", "PreToolUse", "Notification", "ErrorOccurred"} {
+			if !inForce(policyText(whole), make([]byte, size), binding) {
+				t.Errorf("%s is not found in pieces of %d bytes", binding, size)
+			}
+		}
+		if inForce(policyText(whole), make([]byte, size), "preToolUse") {
+			t.Errorf("pieces of %d bytes: an event is found that is not there", size)
+		}
+	}
+	for n := range len(whole) {
+		if inForce(policyText(whole[:n]), make([]byte, 1+n%page), "PreToolUse") {
+			t.Fatalf("found in the first %d of %d bytes", n, len(whole))
+		}
+	}
+}
+
+// FuzzPolicy: the size of the buffer makes no difference.
+func FuzzPolicy(f *testing.F) {
+	f.Add([]byte(`{"version":1,"hooks":{"a":[{"type":"command","exec":"x","env":{"PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15,"x-pinta":{"owner":"pinta-agent"}}]}}`), uint16(3))
+	f.Add([]byte(`{"hooks":{"a":[]},"hooks":{"b":[{}]} }`), uint16(1))
+	f.Fuzz(func(t *testing.T, data []byte, size uint16) {
+		small := inForce(policyText(string(data)), make([]byte, max(size, 1)), "a")
+		if large := inForce(policyText(string(data)), make([]byte, len(data)+1), "a"); small != large {
+			t.Errorf("in pieces of %d bytes: %v, at once: %v", size, small, large)
+		}
+	})
 }
 
 // FuzzRun is a whole run: any payload, answer and env file end in at most one

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/windows"
@@ -8,9 +9,9 @@ import (
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
 )
 
-// policyFile reads the machine's hook file at its real path, never below
+// openPolicy opens the machine's hook file at its real path, never below
 // --root, if it and its folder belong to SYSTEM or the administrators.
-func policyFile() ([]byte, error) {
+func openPolicy() (Policy, error) {
 	data, err := windows.KnownFolderPath(windows.FOLDERID_ProgramData, 0)
 	if err != nil {
 		return nil, err
@@ -22,7 +23,7 @@ func policyFile() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return safefile.ReadFile(path, maxPolicy)
+	return safefile.Open(path, os.O_RDONLY, 0)
 }
 
 func ownedByMachine(path string) error {

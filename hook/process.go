@@ -20,8 +20,8 @@ type Process struct {
 	Environ  func() []string
 	Now      func() time.Time // of spans and saved entries; bounds go by the monotonic clock
 	ReadFile func(path string, max int64) ([]byte, error)
-	// Policy returns the machine's hook file, proven to be the administrator's.
-	Policy func() ([]byte, error)
+	// Policy opens the machine's hook file, proven to be the administrator's.
+	Policy func() (Policy, error)
 	Exit   func() // ends the process with status 0
 
 	mute atomic.Bool // stderr takes nothing any more
@@ -37,7 +37,7 @@ func System() *Process {
 		Environ:  os.Environ,
 		Now:      time.Now,
 		ReadFile: safefile.ReadFile,
-		Policy:   policyFile,
+		Policy:   openPolicy,
 		Exit:     func() { os.Exit(0) },
 	}
 }

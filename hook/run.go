@@ -38,6 +38,7 @@ type run struct {
 	raw     []byte // the event, once it has been read
 
 	disk   *disk       // nil: there is none, see fate.go
+	stays  bool        // the machine's entry has been looked for in vain
 	judged atomic.Bool // the guard has been asked: nothing is done again
 }
 
@@ -52,16 +53,24 @@ func Run(p *Process) {
 
 // all is the order of work.
 func (r *run) all() {
-	r.readEnvFile()
-	r.surface = event.SurfaceOf(r.env.Get)
+	// What a run that yields needs to know its process and the event say: it
+	// never comes to the env file.
+	early := r.mayYield()
+	if !early {
+		r.readEnvFile()
+	}
 	e, err := r.readEvent()
 	if err != nil {
 		r.p.failed("no event", err)
 		return
 	}
-	if r.yields(e) {
-		return
+	if early {
+		if r.yields(e) {
+			return
+		}
+		r.readEnvFile()
 	}
+	r.surface = event.SurfaceOf(r.env.Get)
 	guard, collector := r.env.Guard(), r.env.Collector()
 	if guard == "" && collector == "" {
 		return
@@ -103,7 +112,7 @@ func (r *run) readEnvFile() {
 		return
 	}
 	var data []byte
-	if r.fromDisk(func() { data, _ = r.p.ReadFile(path, config.MaxEnvFile) }) {
+	if r.fromDisk(maxTicks, func() { data, _ = r.p.ReadFile(path, config.MaxEnvFile) }) {
 		r.env.Fill(data)
 	}
 }
@@ -126,12 +135,12 @@ func (r *run) describe(e *event.Event) *span.Span {
 	var id [16]byte
 	var m model.Model
 	var err error
-	if !r.fromDisk(func() { id, err = trace.ID(r.env.Data(), session, newTurn, now) }) {
+	if !r.fromDisk(maxTicks, func() { id, err = trace.ID(r.env.Data(), session, newTurn, now) }) {
 		id, _ = trace.ID("", session, newTurn, now) // touches no disk
 	} else if err != nil {
 		r.p.failed("trace id not stored", err)
 	}
-	r.fromDisk(func() { m = model.Lookup(e, r.surface, r.env.CopilotHome(), now) })
+	r.fromDisk(maxTicks, func() { m = model.Lookup(e, r.surface, r.env.CopilotHome(), now) })
 	s := span.New(e, r.surface, span.Model(m), now)
 	s.Trace = id
 	r.sayHost(s, e)

@@ -1,8 +1,7 @@
 package hook
 
 import (
-	"bytes"
-	"strconv"
+	"io"
 	"strings"
 
 	"github.com/pinta-ai/pinta-agent/hook/config"
@@ -20,28 +19,13 @@ const policyOwner = "pinta-agent"
 // files (installer.md 2).
 var firstPolicy = [3]int{1, 0, 102}
 
-// yields says whether this run leaves the event to the machine's own entry
-// (hook.md 12): it is the user's entry, and the machine's is in force for this
-// very client. In doubt it doesn't yield: two judgements are better than none.
-func (r *run) yields(e *event.Event) bool {
-	if r.env.Process(config.Source) != "user" || !r.cliClient(e) {
+// mayYield says whether the event may be the machine's own entry's to judge
+// (hook.md 12), as far as the process tells: the run is the user's entry, in a
+// CLI that honours policy files.
+func (r *run) mayYield() bool {
+	if r.stays || r.env.Process(config.Source) != "user" || r.env.Process(config.Event) == "" ||
+		!atLeast(r.env.Process("COPILOT_CLI_BINARY_VERSION"), firstPolicy) {
 		return false
-	}
-	var data []byte
-	r.fromDisk(func() { data, _ = r.p.Policy() })
-	return inForce(data, r.env.Process(config.Event))
-}
-
-// cliClient says whether the event came from a CLI that honours policy files.
-func (r *run) cliClient(e *event.Event) bool {
-	if !atLeast(r.env.Process("COPILOT_CLI_BINARY_VERSION"), firstPolicy) || e.Raw("tool_response") != nil {
-		return false
-	}
-	for _, key := range [...]string{"transcript_path", "transcriptPath"} {
-		// The CLI's transcript is session-state/<id>/events.jsonl; VS Code's lies elsewhere.
-		if path, ok := e.String(key); ok && path != "" && !strings.HasSuffix(strings.ReplaceAll(path, `\`, "/"), "/events.jsonl") {
-			return false
-		}
 	}
 	for _, pair := range r.p.Environ() {
 		if strings.HasPrefix(pair, "VSCODE_") {
@@ -51,41 +35,192 @@ func (r *run) cliClient(e *event.Event) bool {
 	return true
 }
 
+// yields says whether this run, which may, leaves the event to the machine's
+// entry: that one is in force for this very client. In doubt it doesn't yield:
+// two judgements are better than none.
+func (r *run) yields(e *event.Event) (yes bool) {
+	if !cliEvent(e) {
+		return false
+	}
+	r.fromDisk(policyTicks, func() {
+		f, err := r.p.Policy()
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		yes = inForce(f, r.scratch(), r.env.Process(config.Event))
+	})
+	return yes
+}
+
+// cliEvent says whether the event has the CLI's shape.
+func cliEvent(e *event.Event) bool {
+	if e.Raw("tool_response") != nil {
+		return false
+	}
+	for _, key := range [...]string{"transcript_path", "transcriptPath"} {
+		// The CLI's transcript is session-state/<id>/events.jsonl; VS Code's lies elsewhere.
+		if path, ok := e.String(key); ok && path != "" && !strings.HasSuffix(strings.ReplaceAll(path, `\`, "/"), "/events.jsonl") {
+			return false
+		}
+	}
+	return true
+}
+
+// Policy is the machine's hook file, open.
+type Policy interface {
+	io.ReaderAt
+	io.Closer
+}
+
+// page is the unit in which memory is first touched, which costs a short run
+// more than anything that it does with that memory.
+const page = 4 << 10
+
+// scratch is memory for the policy file: the rest of the page in which the
+// event ends, or else a new one.
+func (r *run) scratch() []byte {
+	const least = 1 << 10
+	if free := r.raw[len(r.raw):cap(r.raw)]; len(free) >= least {
+		if rest := page - len(r.raw)%page; rest >= least {
+			return free[:min(rest, len(free))]
+		}
+	}
+	return make([]byte, page)
+}
+
 // inForce says whether the policy file registers the machine's run for the
-// event of this binding.
-func inForce(data []byte, binding string) bool {
-	data = bytes.Trim(data, " \t\r\n")
-	if binding == "" || rawjson.Kind(data) != '{' || !rawjson.Valid(data) {
-		return false
-	}
-	// Checked once, then walked, which recurses nowhere: a policy file is some
-	// 20 KiB, and a run that yields shall cost nothing to speak of.
-	var hooks, list []byte
-	known := true
-	rawjson.Walk(data, func(key, value []byte) {
-		switch name, _ := rawjson.Unquote(key); name {
+// event of this binding. buf is all the memory that a usual file takes: it
+// passes through buf once, and then the entries of this event alone are read.
+func inForce(f Policy, buf []byte, binding string) bool {
+	s := stream{file: f, buf: buf}
+	var from, to int64
+	sound := s.object(func(key string) bool {
+		switch key {
 		case "version":
-			known = known && string(value) == "1"
+			return s.value() && string(s.word()) == "1"
 		case "hooks":
-			hooks = value
-		default: // the host skips a policy file with a key that it doesn't know
-			known = false
+			from, to = 0, 0
+			return s.object(func(key string) bool {
+				from0 := s.start()
+				if !s.value() {
+					return false
+				}
+				if key == binding {
+					from, to = from0, s.at
+				}
+				return true
+			})
 		}
+		return false // the host skips a policy file with a key that it doesn't know
 	})
-	if !known || rawjson.Kind(hooks) != '{' {
+	if !sound || !s.ended() || from == to {
 		return false
 	}
-	rawjson.Walk(hooks, func(key, value []byte) {
-		if event, _ := rawjson.Unquote(key); event == binding {
-			list = value
-		}
-	})
-	if rawjson.Kind(list) != '[' {
+	if to-from > int64(len(buf)) {
+		buf = make([]byte, to-from)
+	}
+	list := buf[:to-from]
+	if n, _ := f.ReadAt(list, from); n < len(list) || rawjson.Kind(list) != '[' || !rawjson.Valid(list) {
 		return false
 	}
 	found := false
 	rawjson.Walk(list, func(_, entry []byte) { found = found || rawjson.Kind(entry) == '{' && ours(entry) })
 	return found
+}
+
+// stream reads JSON piece by piece, through a buffer smaller than the text.
+type stream struct {
+	file Policy
+	buf  []byte
+	rest []byte   // of buf, still to come
+	at   int64    // where rest lies in the file
+	head [64]byte // how the value read last begins: no key and no version that counts is longer
+	n    int      // bytes in head
+	bad  bool     // the file can't be read, or is too large
+}
+
+// next skips white space and tells the byte that follows, 0 if there is none.
+func (s *stream) next() byte {
+	for {
+		n := rawjson.Skip(s.rest, 0)
+		s.rest, s.at = s.rest[n:], s.at+int64(n)
+		if len(s.rest) > 0 {
+			return s.rest[0]
+		}
+		if !s.more() {
+			return 0
+		}
+	}
+}
+
+func (s *stream) more() bool {
+	if s.bad = s.at > maxPolicy; s.bad {
+		return false
+	}
+	n, err := s.file.ReadAt(s.buf, s.at)
+	s.rest, s.bad = s.buf[:n], n == 0 && err != io.EOF
+	return n > 0
+}
+
+// ended says whether nothing but white space is left.
+func (s *stream) ended() bool {
+	s.next()
+	return len(s.rest) == 0 && !s.bad
+}
+
+// start is where the next value lies.
+func (s *stream) start() int64 {
+	s.next()
+	return s.at
+}
+
+// take passes over one byte, if it is the next.
+func (s *stream) take(c byte) bool {
+	if s.next() != c {
+		return false
+	}
+	s.rest, s.at = s.rest[1:], s.at+1
+	return true
+}
+
+// word is the value read last, if it is a short one.
+func (s *stream) word() []byte { return s.head[:s.n] }
+
+// value passes over one whole value.
+func (s *stream) value() bool {
+	s.next()
+	s.n = 0
+	var scan rawjson.Scanner
+	for len(s.rest) > 0 || s.more() {
+		n, complete, err := scan.Feed(s.rest)
+		s.n += copy(s.head[s.n:], s.rest[:n])
+		s.rest, s.at = s.rest[n:], s.at+int64(n)
+		if complete || err != nil {
+			return err == nil
+		}
+	}
+	return false
+}
+
+// object passes over one object. member passes over the value of each key.
+func (s *stream) object(member func(key string) bool) bool {
+	if !s.take('{') {
+		return false
+	}
+	for more := !s.take('}'); more; more = !s.take('}') {
+		if s.next() != '"' || !s.value() {
+			return false
+		}
+		key, _ := rawjson.Unquote(s.word())
+		if !s.take(':') || !member(key) {
+			return false
+		}
+		if s.next() != '}' && (!s.take(',') || s.next() != '"') {
+			return false
+		}
+	}
+	return true
 }
 
 // ours says whether an entry is the machine's run of this program, and one that
@@ -102,8 +237,8 @@ func ours(entry []byte) bool {
 		case "type":
 			kind, _ = rawjson.Unquote(value)
 		case "timeoutSec":
-			n, err := strconv.ParseFloat(string(value), 64)
-			timely = err == nil && n > 0
+			n, ok := whole(string(value))
+			timely = ok && n > 0
 		case "exec", "bash", "powershell", "command":
 			s, _ := rawjson.Unquote(value)
 			command += s
@@ -134,8 +269,8 @@ func atLeast(version string, least [3]int) bool {
 		return false
 	}
 	for i, part := range parts {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 {
+		n, ok := whole(part)
+		if !ok {
 			return false
 		}
 		if n != least[i] {
@@ -147,9 +282,21 @@ func atLeast(version string, least [3]int) bool {
 
 func valid(parts []string) bool {
 	for _, part := range parts {
-		if n, err := strconv.Atoi(part); err != nil || n < 0 {
+		if _, ok := whole(part); !ok {
 			return false
 		}
 	}
 	return true
+}
+
+// whole reads a number of up to nine digits. strconv would be so much more
+// code, and so much deeper a stack, as to be felt in the time of the run.
+func whole(s string) (n int, ok bool) {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = 10*n + int(s[i]-'0')
+	}
+	return n, s != "" && len(s) <= 9
 }
