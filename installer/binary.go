@@ -53,6 +53,9 @@ func (e *engine) binary(it Item, s *Step) error {
 	if err := e.folders(it, s); err != nil {
 		return err
 	}
+	if err := e.rec.may("write", it.Path); err != nil { // before a new image lies beside it for nothing
+		return err
+	}
 	if f.info.Type&fs.ModeDir != 0 {
 		if err := e.keep(it, f, s); err != nil {
 			return err

@@ -22,6 +22,12 @@ var errOutside = errors.New("leads out of the folder that it must stay in")
 // its owner can put right.
 var errLostLink = errors.New("a link to a folder that is gone: make the folder, or remove the link")
 
+// What an owner or administrator has forbidden even himself.
+var (
+	errImmutable  = errors.New("is marked immutable")
+	errAppendOnly = errors.New("is marked append-only")
+)
+
 // Item is one thing that must hold at one path. It is also what a worker is
 // told, so everything in it is plain data and nothing in it is secret to the
 // user whose home it is for.
@@ -50,7 +56,8 @@ type Step struct {
 	Kind   Kind   `json:"kind"`
 	Detail string `json:"detail,omitempty"`
 	Ops    []Op   `json:"ops,omitempty"`
-	Error  string `json:"error,omitempty"` // what stopped it, with the remedy
+	Error  string `json:"error,omitempty"`  // what stopped it, with the remedy
+	Remedy string `json:"remedy,omitempty"` // of Error, where one is known
 	// Who left it so, as far as the file tells: its owner and when it changed.
 	FoundUID  int       `json:"foundUid"`
 	FoundTime time.Time `json:"foundTime,omitzero"`
@@ -96,7 +103,7 @@ func (e *engine) converge(it Item) *Step {
 		if s.Kind == "" {
 			s.Kind = Blocked
 		}
-		s.err, s.Error = err, explain(err)
+		s.fail(err)
 	}
 	if s.Kind == "" {
 		return nil
@@ -104,17 +111,33 @@ func (e *engine) converge(it Item) *Step {
 	return s
 }
 
-// explain adds the remedy that a bare system error lacks.
-func explain(err error) string {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return err.Error() + "; correct owner and mode of the file and its folders, and clear an immutable flag"
-	case errors.Is(err, errNoSpace):
-		return err.Error() + "; free space, nothing was changed"
-	case errors.Is(err, errReadOnly):
-		return err.Error() + "; make the file system writable, nothing was changed"
+// fail notes what stopped the step, with the remedy.
+func (s *Step) fail(err error) {
+	s.err, s.Error = err, err.Error()
+	if s.Remedy = remedyOf(err); s.Remedy != "" {
+		s.Error += "; " + s.Remedy
 	}
-	return err.Error()
+}
+
+// remedyOf is what a bare system error leaves out.
+func remedyOf(err error) string {
+	path := "the file"
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		path = at.Path
+	}
+	switch {
+	case errors.Is(err, errImmutable):
+		return thaw(path, false)
+	case errors.Is(err, errAppendOnly):
+		return thaw(path, true)
+	case errors.Is(err, fs.ErrPermission):
+		return "correct owner and mode of the file and its folders, and clear an immutable flag"
+	case errors.Is(err, errNoSpace):
+		return "free space, nothing was changed"
+	case errors.Is(err, errReadOnly):
+		return "make the file system writable, nothing was changed"
+	}
+	return ""
 }
 
 // found is what stands at a path.
@@ -212,6 +235,9 @@ func (e *engine) file(it Item, s *Step) error {
 		}
 	}
 	if err := e.folders(it, s); err != nil {
+		return err
+	}
+	if err := e.rec.may("write", it.Path); err != nil { // before a copy is kept for nothing
 		return err
 	}
 	if err := e.keep(it, f, s); err != nil {
@@ -427,6 +453,9 @@ func (e *engine) envFile(it Item, s *Step) error {
 		}
 	}
 	if err := e.folders(it, s); err != nil {
+		return err
+	}
+	if err := e.rec.may("write", it.Path); err != nil { // before a copy is kept for nothing
 		return err
 	}
 	if err := e.keep(it, f, s); err != nil {

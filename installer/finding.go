@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -88,7 +89,7 @@ func (s Step) finding() Finding {
 	switch {
 	case s.Error != "":
 		f.Detail, f.Fixable = join(f.Detail, s.Error), false
-		f.Remedy = "remove the cause named in the detail, then pinta-agent repair"
+		f.Remedy = cmp.Or(s.Remedy, "remove the cause named in the detail") + ", then pinta-agent repair"
 	case s.Object == Journal || s.Object == HookImage || s.Object == Folder:
 		f.Severity = Notice
 	case s.Kind == WrongMode || s.Kind == Unwanted:

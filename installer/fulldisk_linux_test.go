@@ -2,10 +2,14 @@ package installer
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -95,5 +99,138 @@ func TestDriftImmutable(t *testing.T) {
 	}
 	if m, _ := filepath.Glob(b.home("u", ".copilot", "hooks", ".*.tmp")); len(m) > 0 {
 		t.Errorf("left behind %q", m)
+	}
+}
+
+// setFlag sets or clears an inode flag on the real file system.
+func setFlag(t *testing.T, path string, bits int) {
+	t.Helper()
+	f, err := os.Open(path)
+	must(t, err)
+	defer f.Close()
+	must(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, bits))
+}
+
+const (
+	flagImmutable  = 0x10
+	flagAppendOnly = 0x20
+)
+
+// TestDoctorSaysWhatRepairCanFix: a finding that repair can't mend says so
+// before, names the cause, and repair, which finds the same, leaves nothing
+// behind.
+func TestDoctorSaysWhatRepairCanFix(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can set the flags and mount file systems")
+	}
+	for _, c := range []struct {
+		name string
+		id   string
+		// hinder breaks something, keeps it from being repaired, and returns how
+		// to end that and what the remedy has to name.
+		hinder func(t *testing.T, b *bench) (undo func(), remedy string)
+	}{
+		{"immutable hook file of somebody else", "hook-file.foreign", func(t *testing.T, b *bench) (func(), string) {
+			write(t, b.hookFile("u"), `{"version":1,"hooks":{"Stop":[]}}`, 0o644)
+			setFlag(t, b.hookFile("u"), flagImmutable)
+			return func() { setFlag(t, b.hookFile("u"), 0) }, "chattr -i " + b.hookFile("u")
+		}},
+		{"immutable hook file of the wrong mode", "hook-file.wrong-mode", func(t *testing.T, b *bench) (func(), string) {
+			must(t, os.Chmod(b.hookFile("u"), 0o666))
+			setFlag(t, b.hookFile("u"), flagImmutable)
+			return func() { setFlag(t, b.hookFile("u"), 0) }, "chattr -i " + b.hookFile("u")
+		}},
+		{"append-only env file", "env-file.altered", func(t *testing.T, b *bench) (func(), string) {
+			write(t, b.envFile("u"), "MINE=1\n", 0o600)
+			setFlag(t, b.envFile("u"), flagAppendOnly)
+			return func() { setFlag(t, b.envFile("u"), 0) }, "chattr -a " + b.envFile("u")
+		}},
+		{"immutable hooks folder", "hook-file.absent", func(t *testing.T, b *bench) (func(), string) {
+			must(t, os.Remove(b.hookFile("u")))
+			dir := filepath.Dir(b.hookFile("u"))
+			setFlag(t, dir, flagImmutable)
+			return func() { setFlag(t, dir, 0) }, "chattr -i " + dir
+		}},
+		{"immutable folder above a missing one", "hook-file.absent", func(t *testing.T, b *bench) (func(), string) {
+			must(t, os.RemoveAll(filepath.Dir(b.hookFile("u"))))
+			setFlag(t, b.home("u", ".copilot"), flagImmutable)
+			return func() { setFlag(t, b.home("u", ".copilot"), 0) }, "chattr -i " + b.home("u", ".copilot")
+		}},
+		{"immutable hook binary", "hook-binary.altered", func(t *testing.T, b *bench) (func(), string) {
+			write(t, b.d.Layout.HookBinary, "#!/bin/sh\n", 0o755)
+			setFlag(t, b.d.Layout.HookBinary, flagImmutable)
+			return func() { setFlag(t, b.d.Layout.HookBinary, 0) }, "chattr -i " + b.d.Layout.HookBinary
+		}},
+		{"immutable policy file", "policy-file.foreign", func(t *testing.T, b *bench) (func(), string) {
+			write(t, b.d.Layout.PolicyFile(), "{}", 0o644)
+			setFlag(t, b.d.Layout.PolicyFile(), flagImmutable)
+			return func() { setFlag(t, b.d.Layout.PolicyFile(), 0) }, "chattr -i " + b.d.Layout.PolicyFile()
+		}},
+		{"home on a read-only file system", "hook-file.altered", func(t *testing.T, b *bench) (func(), string) {
+			write(t, b.hookFile("u"), "", 0o644)
+			must(t, syscall.Mount(b.home("u"), b.home("u"), "", syscall.MS_BIND, ""))
+			must(t, syscall.Mount("", b.home("u"), "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+			return func() { must(t, syscall.Unmount(b.home("u"), syscall.MNT_DETACH)) }, "make the file system writable"
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, "u", "v")
+			b.apply()
+			undo, remedy := c.hinder(t, b)
+			free := sync.OnceFunc(undo)
+			defer free()
+			before := tree(t, b.root)
+			find := func() *Finding {
+				found, err := Verify(context.Background(), b.host, b.d)
+				must(t, err)
+				if i := slices.IndexFunc(found, func(f Finding) bool { return f.ID == c.id }); i >= 0 {
+					return &found[i]
+				}
+				t.Fatalf("no %s in %+v", c.id, found)
+				return nil
+			}
+			if f := find(); f.Fixable || !strings.Contains(f.Remedy, remedy) {
+				t.Errorf("%+v", f)
+			}
+			done, err := Apply(context.Background(), b.host, b.d)
+			must(t, err)
+			if done.OK() || !strings.Contains(show(done), remedy) {
+				t.Errorf("repair:\n%s", show(done))
+			}
+			sameTree(t, tree(t, b.root), before)
+			free()
+			if f := find(); !f.Fixable {
+				t.Errorf("nothing is in the way any more: %+v", f)
+			}
+			b.apply()
+			b.settled()
+		})
+	}
+}
+
+// TestDoctorInAHomeThatCannotBeWritten: the same as the user himself, for whom
+// the mode of a folder counts.
+func TestDoctorInAHomeThatCannotBeWritten(t *testing.T) {
+	dir, err := os.MkdirTemp("", "installer-") // t.TempDir is closed to others
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	must(t, os.Chmod(dir, 0o755))
+	sub := filepath.Join(dir, "hooks")
+	must(t, os.Mkdir(sub, 0o555))
+	if os.Geteuid() == 0 {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the test
+		must(t, os.Chown(dir, 65534, 65534))
+		must(t, os.Chown(sub, 65534, 65534))
+		if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0)); e != 0 {
+			t.Fatal(e)
+		}
+		defer syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), 0, ^uintptr(0))
+	}
+	home := Home(dir, -1)
+	if err := home.May("write", filepath.Join(sub, hookFileName)); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a folder that can't be written: %v", err)
+	}
+	if err := home.May("write", filepath.Join(dir, hookFileName)); err != nil {
+		t.Errorf("a folder that can: %v", err)
 	}
 }

@@ -209,7 +209,7 @@ func decodeAnswer(line []byte, r HomeRequest) (HomeAnswer, error) {
 		if len(s.Ops) > maxOps || !slices.Contains(Kinds, s.Kind) || !slices.ContainsFunc(r.Items, func(it Item) bool { return it.Object == s.Object && it.Path == s.Path }) {
 			return HomeAnswer{}, errors.New("answer of the worker names what wasn't asked")
 		}
-		s.Detail, s.Error = users.Clean(s.Detail), users.Clean(s.Error)
+		s.Detail, s.Error, s.Remedy = users.Clean(s.Detail), users.Clean(s.Error), users.Clean(s.Remedy)
 		for j := range s.Ops {
 			o := &s.Ops[j]
 			o.Verb, o.Path, o.To, o.Perm, o.SHA256 = users.Clean(o.Verb), users.Clean(o.Path), users.Clean(o.To), users.Clean(o.Perm), users.Clean(o.SHA256)

@@ -187,6 +187,8 @@ func (m *memory) Remove(path string) error {
 	return nil
 }
 
+func (m *memory) May(string, string) error { return nil }
+
 func (m *memory) Exec(_ context.Context, c Command) (Output, error) {
 	if m.exec != nil {
 		return m.exec(c)

@@ -212,7 +212,7 @@ func (m *machine) install() {
 	}
 	s := m.converge(bin)
 	if s != nil && s.err != nil && err != nil {
-		s.err, s.Error = err, explain(err)
+		s.fail(err)
 		m.out.Steps[len(m.out.Steps)-1] = *s
 	}
 	if s == nil || s.err == nil {
@@ -268,7 +268,7 @@ func (m *machine) stateFolder() *Step {
 	}
 	s.Ops = m.e.rec.ops
 	if err != nil {
-		s.err, s.Error = err, explain(err)
+		s.fail(err)
 	}
 	if s.Kind == "" {
 		s.Kind = Blocked
@@ -306,7 +306,7 @@ func (m *machine) drop(o Object, path string) *Step {
 	s := &Step{Object: o, Path: path, Kind: Unwanted, FoundUID: -1}
 	m.e.rec.ops = nil
 	if err := m.e.sys.Remove(path); err != nil {
-		s.err, s.Error = err, explain(err)
+		s.fail(err)
 	}
 	s.Ops = m.e.rec.ops
 	return s

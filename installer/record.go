@@ -49,21 +49,36 @@ func newRecorder(sys System, dry bool) *recorder {
 	return &recorder{System: sys, dry: dry, seen: map[string]*Info{}}
 }
 
-func (r *recorder) do(o Op, f func() error) error {
-	if !r.dry {
-		if err := f(); err != nil {
+// do makes one change, or in a dry run only notes what it would leave: at
+// o.Path, nil for nothing.
+func (r *recorder) do(o Op, leaves *Info, f func() error) error {
+	for _, path := range []string{o.Path, o.To} {
+		if err := r.may(o.Verb, path); err != nil {
 			return err
 		}
+	}
+	if r.dry {
+		r.seen[o.Path] = leaves
+	} else if err := f(); err != nil {
+		return err
 	}
 	r.ops = append(r.ops, o)
 	return nil
 }
 
-// note remembers what a dry run would have left at path.
-func (r *recorder) note(path string, i *Info) {
-	if r.dry {
-		r.seen[path] = i
+// may is asked in both runs: so a plan fails where apply would, and names the
+// cause, which the error of the change itself often doesn't. What a dry run
+// would have made or moved isn't there to be asked.
+func (r *recorder) may(verb, path string) error {
+	if path == "" {
+		return nil
 	}
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, ok := r.seen[dir]; ok {
+			return nil
+		}
+	}
+	return r.System.May(verb, path)
 }
 
 // Lstat implements System.
@@ -98,33 +113,40 @@ func (r *recorder) Names(dir string) ([]string, error) {
 func octal(m fs.FileMode) string { return fmt.Sprintf("%04o", m.Perm()) }
 
 func (r *recorder) Mkdir(path string, a safefile.Attr) error {
-	r.note(path, &Info{Type: fs.ModeDir, Perm: a.Perm, UID: a.UID, GID: a.GID, Links: 1})
-	return r.do(Op{Verb: "mkdir", Path: path, Perm: octal(a.Perm)}, func() error { return r.System.Mkdir(path, a) })
+	i := &Info{Type: fs.ModeDir, Perm: a.Perm, UID: a.UID, GID: a.GID, Links: 1}
+	return r.do(Op{Verb: "mkdir", Path: path, Perm: octal(a.Perm)}, i, func() error { return r.System.Mkdir(path, a) })
 }
 
 func (r *recorder) WriteFile(path string, data []byte, a safefile.Attr) error {
 	sum := sha256.Sum256(data)
 	o := Op{Verb: "write", Path: path, Perm: octal(a.Perm), Bytes: len(data), SHA256: hex.EncodeToString(sum[:8])}
-	r.note(path, &Info{Perm: a.Perm, UID: a.UID, GID: a.GID, Links: 1, Size: int64(len(data))})
-	return r.do(o, func() error { return r.System.WriteFile(path, data, a) })
+	i := &Info{Perm: a.Perm, UID: a.UID, GID: a.GID, Links: 1, Size: int64(len(data))}
+	return r.do(o, i, func() error { return r.System.WriteFile(path, data, a) })
 }
 
 func (r *recorder) SetAttr(path string, a safefile.Attr) error {
-	return r.do(Op{Verb: "chmod", Path: path, Perm: octal(a.Perm)}, func() error { return r.System.SetAttr(path, a) })
+	i, err := r.Lstat(path)
+	if err != nil {
+		return err
+	}
+	i.Perm = a.Perm
+	return r.do(Op{Verb: "chmod", Path: path, Perm: octal(a.Perm)}, &i, func() error { return r.System.SetAttr(path, a) })
 }
 
 func (r *recorder) Rename(from, to string) error {
-	if r.dry {
-		if i, err := r.Lstat(from); err == nil {
-			r.seen[from], r.seen[to] = nil, &i
-		}
+	i, err := r.Lstat(from)
+	if err != nil {
+		return err
 	}
-	return r.do(Op{Verb: "rename", Path: from, To: to}, func() error { return r.System.Rename(from, to) })
+	err = r.do(Op{Verb: "rename", Path: from, To: to}, nil, func() error { return r.System.Rename(from, to) })
+	if err == nil && r.dry {
+		r.seen[to] = &i
+	}
+	return err
 }
 
 func (r *recorder) Remove(path string) error {
-	r.note(path, nil)
-	return r.do(Op{Verb: "remove", Path: path}, func() error { return r.System.Remove(path) })
+	return r.do(Op{Verb: "remove", Path: path}, nil, func() error { return r.System.Remove(path) })
 }
 
 // Exec in a dry run tells only that the program would be run, as a success:

@@ -46,6 +46,14 @@ func (r inRegistry) Lstat(path string) (Info, error) {
 	return i, nil
 }
 
+// May implements System: whether a key may be written shows when it is.
+func (r inRegistry) May(verb, path string) error {
+	if _, ok := key(path); ok {
+		return nil
+	}
+	return r.System.May(verb, path)
+}
+
 func (r inRegistry) Names(dir string) ([]string, error) {
 	name, ok := key(dir)
 	if !ok {

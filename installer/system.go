@@ -37,6 +37,9 @@ type System interface {
 	// Rename moves an entry of whatever type inside its directory.
 	Rename(from, to string) error
 	Remove(path string) error
+	// May tells what is known to keep a change (the verb of an Op) of path from
+	// being made, without making one; nil if nothing is.
+	May(verb, path string) error
 	// Exec runs a program by absolute path, without a shell in between.
 	Exec(ctx context.Context, c Command) (Output, error)
 	Now() time.Time
@@ -302,6 +305,27 @@ func (r real) Remove(path string) error {
 	}
 	defer shut(d)
 	return d.Remove(name)
+}
+
+// May implements System. What it can't find out it lets pass: the change itself
+// will tell.
+func (r real) May(verb, path string) error {
+	d, name, err := r.writable(verb, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer shut(d)
+	_, err = d.Lstat(name)
+	exists := err == nil
+	// What changes only the entry's own mode needs no right to its folder.
+	inPlace := exists && (verb == "chmod" || verb == "mkdir")
+	if cause, at := hindrance(d.Path(), name, exists, inPlace); cause != nil {
+		return fail(verb, filepath.Join(filepath.Dir(path), at), cause)
+	}
+	return nil
 }
 
 func (real) Now() time.Time { return time.Now() }
