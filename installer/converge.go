@@ -207,6 +207,11 @@ func (it Item) safe() safefile.Attr {
 
 // file makes a whole file hold: hook file, policy file, image copy, journal.
 func (e *engine) file(it Item, s *Step) error {
+	if dir := filepath.Dir(it.Path); it.Object == PolicyFile { // the host follows no link there, and neither do we
+		if i, err := e.sys.Lstat(dir); err == nil && i.Type == fs.ModeSymlink {
+			return fail("write", dir, safefile.ErrNotDir)
+		}
+	}
 	f, err := e.look(it.Path, max(maxRegistration, int64(len(it.Data))), s)
 	if err != nil {
 		return err

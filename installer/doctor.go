@@ -125,9 +125,10 @@ func machineFindings(h Host, d Desired) []Finding {
 		out = append(out, Finding{ID: id, Severity: sev, Object: "machine", Path: path, Detail: detail, Remedy: remedy})
 	}
 	l := d.Layout
-	if d.Hooks.Machine && l.PolicyDir != "" && untrusted(l) {
-		add("policy-folder.untrusted", Error, l.PolicyDir, "somebody else may change the folder of machine policies, so Copilot ignores what is in it",
-			"make it and the folders above the administrator's, and writable by nobody else")
+	if d.Hooks.Machine && l.PolicyDir != "" {
+		if why := untrusted(l); why != "" {
+			add("policy-folder.untrusted", Error, l.PolicyDir, why, "make it and the folders above the administrator's own, and writable by nobody else")
+		}
 	}
 	for _, path := range managedSettings(l) {
 		data, err := safefile.ReadFile(path, maxSettings)

@@ -340,14 +340,21 @@ func (m *machine) policies() []Item {
 	return out
 }
 
-// untrusted says that somebody else controls the folder of machine policies,
-// or the one that it would be made in.
-func untrusted(l settings.Layout) bool {
+// untrusted tells why the host ignores the folder of machine policies: it is a
+// link, or somebody else controls it or the folder that it would be made in.
+// Empty if it is fine.
+func untrusted(l settings.Layout) string {
 	dir := l.PolicyDir
+	if i, err := os.Lstat(dir); err == nil && i.Mode()&fs.ModeSymlink != 0 {
+		return "the folder of machine policies is a link, so Copilot ignores what is in it"
+	}
 	for {
 		err := safefile.CheckDirBelow(l.Root, dir)
 		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
-			return err != nil
+			if err != nil {
+				return "somebody else may change the folder of machine policies, so Copilot ignores what is in it"
+			}
+			return ""
 		}
 		dir = filepath.Dir(dir)
 	}

@@ -143,7 +143,7 @@ func (m *machine) policyPaths() []string {
 	if file == "" || m.d.Layout.Root != "" {
 		return []string{file}
 	}
-	if untrusted(m.d.Layout) {
+	if untrusted(m.d.Layout) != "" {
 		return []string{policyKey, file}
 	}
 	return []string{file, policyKey}
