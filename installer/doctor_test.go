@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,6 +86,9 @@ var doctorCases = []struct {
 	{"client.drops-file", Warning, false, session("1.0.57")},
 	{"client.no-policy", Notice, false, session("1.0.49")},
 	{"folder.writable", Warning, false, func(t *testing.T, b *bench) { must(t, os.Chmod(b.home("u", ".copilot", "hooks"), 0o777)) }},
+	{"canary.run", Error, false, func(_ *testing.T, b *bench) {
+		b.host.Homes = memoryHomes{noPrograms{Home(b.home("u"), b.d.Users[0].UID)}}
+	}},
 	{"canary.exit", Error, false, launcher("exit 3")},
 	{"canary.stdout", Error, false, launcher("echo noise; exit 0")},
 	{"canary.denied", Warning, false, image(`#!/bin/sh
@@ -91,12 +96,23 @@ read l; [ -n "$l" ] && printf '{"hookSpecificOutput":{"permissionDecision":"deny
 `)},
 	{"canary.warning", Warning, false, image("#!/bin/sh\nread l; [ -n \"$l\" ] && echo 'pinta-copilot: guard: refused' >&2; exit 0\n")},
 	{"canary.slow", Warning, false, image("#!/bin/sh\nread l; [ -n \"$l\" ] && sleep 1.1; exit 0\n")},
+	{"home.skipped", Warning, false, func(t *testing.T, b *bench) { must(t, os.Rename(b.home("u"), filepath.Join(b.root, "away"))) }},
+	{"account.missing", Warning, false, func(_ *testing.T, b *bench) {
+		b.d.Layout.Root, b.d.Layout.Account = "", "no-such-account" // the account database is the machine's
+	}},
 	{"users.none", Error, false, func(t *testing.T, b *bench) { b.d.Users = nil }},
 	{"env-file.placeholder", Warning, false, func(t *testing.T, b *bench) {
 		b.d.Endpoints.Traces = "https://your-collector.example.com/v1/traces"
 		b.apply()
 	}},
 	{"policy-folder.untrusted", Error, false, func(t *testing.T, b *bench) { must(t, os.Chmod(b.d.Layout.PolicyDir, 0o777)) }},
+}
+
+// noPrograms is a home in which nothing may be started.
+type noPrograms struct{ System }
+
+func (noPrograms) Exec(_ context.Context, c Command) (Output, error) {
+	return Output{}, fail("exec", c.Path, fs.ErrPermission)
 }
 
 func session(version string) func(*testing.T, *bench) {
@@ -158,15 +174,53 @@ func TestDoctorFindings(t *testing.T) {
 			}
 		})
 	}
-	// Each id of the document has a case, but for what this machine can't show.
-	for _, id := range []string{"home.skipped", "canary.run", "hook-binary.noexec", "account.missing", "powershell.restricted"} {
-		seen[id] = true
-	}
+	// These have tests of their own: TestNoexecIsFound, TestPowerShell.
+	seen["hook-binary.noexec"], seen["powershell.restricted"] = true, true
 	doc := read(t, "../docs/drift.md")
 	for id := range seen {
 		object, kind, _ := strings.Cut(id, ".")
 		if !strings.Contains(doc, "`"+id+"`") && !slices.Contains(Kinds, Kind(kind)) {
 			t.Errorf("%s (of %s) isn't in docs/drift.md", id, object)
+		}
+	}
+	_, further, _ := strings.Cut(doc, "Further findings of `doctor`:")
+	further, _, _ = strings.Cut(further, "Of the service")
+	for _, quoted := range strings.Split(further, "`") {
+		if strings.Contains(quoted, ".") && !strings.ContainsAny(quoted, " \n") && !seen[quoted] {
+			t.Errorf("%s is in docs/drift.md and has no case", quoted)
+		}
+	}
+}
+
+// TestAccountThere: the account that packages make is no finding.
+func TestAccountThere(t *testing.T) {
+	b := newBench(t, "u")
+	me, err := user.Current()
+	must(t, err)
+	b.d.Layout.Root, b.d.Layout.Account = "", me.Username
+	if f := machineFindings(b.host, b.d); slices.ContainsFunc(f, func(f Finding) bool { return f.ID == "account.missing" }) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestPowerShell is about facts that only Windows has.
+func TestPowerShell(t *testing.T) {
+	for _, c := range []struct {
+		found    bool
+		lockdown string
+		want     []Severity
+	}{
+		{true, "", nil}, {true, "0", nil}, {true, "4", []Severity{Notice}},
+		{false, "", []Severity{Error}}, {false, "8", []Severity{Error, Notice}},
+	} {
+		var got []Severity
+		for _, f := range powerShell(`C:\ps.exe`, c.found, c.lockdown) {
+			if got = append(got, f.Severity); f.ID != "powershell.restricted" || f.Detail == "" || f.Remedy == "" || f.Path == "" || f.Fixable {
+				t.Errorf("%+v", f)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("found %v, lockdown %q: %v, want %v", c.found, c.lockdown, got, c.want)
 		}
 	}
 }

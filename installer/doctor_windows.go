@@ -38,22 +38,16 @@ func editorPolicies(l settings.Layout) []setting {
 
 // platformFindings looks at what keeps PowerShell from running an entry.
 func platformFindings() []Finding {
-	var out []Finding
-	add := func(sev Severity, path, detail, remedy string) {
-		out = append(out, Finding{ID: "powershell.restricted", Severity: sev, Object: "machine", Path: path, Detail: detail, Remedy: remedy})
-	}
+	path, found := "", true
 	if dir, err := windows.GetSystemDirectory(); err == nil {
-		ps := filepath.Join(dir, "WindowsPowerShell", "v1.0", "powershell.exe")
-		if _, err := os.Stat(ps); err != nil {
-			add(Error, ps, "Windows PowerShell can't be found: VS Code runs hooks with it", "restore Windows PowerShell")
-		}
+		path = filepath.Join(dir, "WindowsPowerShell", "v1.0", "powershell.exe")
+		_, err := os.Stat(path)
+		found = err == nil
 	}
-	const session = `SYSTEM\CurrentControlSet\Control\Session Manager\Environment`
-	if k, err := registry.OpenKey(registry.LOCAL_MACHINE, session, registry.READ); err == nil {
+	lockdown := ""
+	if k, err := registry.OpenKey(registry.LOCAL_MACHINE, sessionKey, registry.READ); err == nil {
 		defer func() { _ = k.Close() }()
-		if v, _, err := k.GetStringValue("__PSLockdownPolicy"); err == nil && v != "" && v != "0" {
-			add(Notice, `HKLM\`+session, "PowerShell runs in Constrained Language Mode; the launcher works in it", "nothing to do")
-		}
+		lockdown, _, _ = k.GetStringValue("__PSLockdownPolicy")
 	}
-	return out
+	return powerShell(path, found, lockdown)
 }
