@@ -13,22 +13,22 @@ import (
 // mode, from being changed by this process, and where that lies: name, or empty
 // for the folder. The right to write isn't what decides for root, so flags and
 // mount are looked at.
-func hindrance(dir, name string, exists, inPlace bool) (cause error, at string) {
+func hindrance(dir, name string, exists, inPlace bool) (at string, cause error) {
 	if !inPlace {
 		if err := frozen(dir); err != nil {
-			return err, ""
+			return "", err
 		}
 	}
 	if exists {
 		if err := frozen(filepath.Join(dir, name)); err != nil {
-			return err, name
+			return name, err
 		}
 	}
 	switch err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); {
 	case err == unix.EROFS:
-		return errReadOnly, ""
+		return "", errReadOnly
 	case (err == unix.EACCES || err == unix.EPERM) && !inPlace:
-		return fs.ErrPermission, ""
+		return "", fs.ErrPermission
 	}
-	return nil, ""
+	return "", nil
 }

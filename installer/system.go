@@ -322,7 +322,7 @@ func (r real) May(verb, path string) error {
 	exists := err == nil
 	// What changes only the entry's own mode needs no right to its folder.
 	inPlace := exists && (verb == "chmod" || verb == "mkdir")
-	if cause, at := hindrance(d.Path(), name, exists, inPlace); cause != nil {
+	if at, cause := hindrance(d.Path(), name, exists, inPlace); cause != nil {
 		return fail(verb, filepath.Join(filepath.Dir(path), at), cause)
 	}
 	return nil
