@@ -22,7 +22,8 @@ const (
 )
 
 // variables of a condition (manager.md 3.1), and paths and writes: the files
-// that a call names and those it would write, with ~ for the home folder.
+// that a call names and those it would write, with ~ for the home folder. A
+// command's targets are those of the writes that are its own.
 var variables = map[string]*cel.Type{
 	"kind": cel.StringType, "surface": cel.StringType, "tool": cel.StringType, "host_tool": cel.StringType,
 	"input": cel.MapType(cel.StringType, cel.DynType), "text": cel.StringType,
@@ -56,6 +57,8 @@ var objects = map[string]map[string]field{
 		"via":    {stringList, func(v any) any { return v.(*shell.Command).Via }},
 		"from":   {stringList, func(v any) any { return v.(*shell.Command).From }},
 		"to":     {stringList, func(v any) any { return v.(*shell.Command).To }},
+
+		"targets": {stringList, func(v any) any { return v.(*shell.Command).Targets }},
 	},
 	"pinta.Secret": {
 		"type":   {types.StringType, func(v any) any { return v.(*Secret).Type }},

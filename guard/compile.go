@@ -36,7 +36,8 @@ type rule struct {
 	when, except cel.Program
 	until        time.Time
 	need         need
-	paths        bool // when reads paths or writes
+	resolves     bool // a condition reads paths, writes or targets
+	paths        bool // when does
 	pathParts    need // of such a rule, by what paths are made of
 	free         bool // needs no literal although its condition reads the input
 	detectors    detect.Selection
@@ -141,8 +142,8 @@ func compileRule(r Rule) (*rule, []string, error) {
 		c.when, c.need = program, needs(root, nil)
 		c.free = c.need.free() && readsText(root)
 		c.secrets = mentionsIdent(root, "secrets")
-		if c.paths = mentionsIdent(root, "paths", "writes"); c.paths {
-			c.pathParts = c.need.parts()
+		if c.paths = readsPaths(root); c.paths {
+			c.resolves, c.pathParts = true, c.need.parts()
 		}
 		mcp = append(mcp, mcpConstants(root)...)
 	}
@@ -154,6 +155,7 @@ func compileRule(r Rule) (*rule, []string, error) {
 		c.except = program
 		root := checked.NativeRep().Expr()
 		c.secrets = c.secrets || mentionsIdent(root, "secrets")
+		c.resolves = c.resolves || readsPaths(root)
 		mcp = append(mcp, mcpConstants(root)...)
 	}
 	return c, mcp, nil
@@ -220,6 +222,14 @@ func mentionsIdent(root ast.Expr, names ...string) (found bool) {
 		found = found || e.Kind() == ast.IdentKind && slices.Contains(names, e.AsIdent())
 	})
 	return found
+}
+
+// readsPaths says whether a condition needs what Event.resolve works out.
+func readsPaths(root ast.Expr) (found bool) {
+	walk(root, func(e ast.Expr) {
+		found = found || e.Kind() == ast.SelectKind && e.AsSelect().FieldName() == "targets"
+	})
+	return found || mentionsIdent(root, "paths", "writes")
 }
 
 // readsText says whether a condition's cost grows with the input: it reads a

@@ -12,7 +12,8 @@
 // call names and those it would change, cleaned, joined to cwd (also after cd),
 // with ~ for the home folder. A command has name, path, argv, args, flags, env,
 // reads, writes, via (the wrappers that run it), from and to (the commands that
-// its input comes from and its output goes to); see guard/shell. A secret has
+// its input comes from and its output goes to), see guard/shell, and targets:
+// those of the paths in writes that it changes itself. A secret has
 // type and origin (input or output). A condition that fails on an event, say for
 // a key that the input lacks, doesn't hold.
 //

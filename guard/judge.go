@@ -218,6 +218,9 @@ func (a *activation) there(rules []*rule) []uint64 {
 
 // matches says whether a rule matches, and what its detectors found.
 func (a *activation) matches(r *rule) (found []detect.Finding, ok bool) {
+	if r.resolves {
+		a.ev.resolve(a.ctx, a.tool)
+	}
 	if r.when != nil {
 		if holds, err := a.holds(r.when); err != nil || !holds {
 			return nil, false

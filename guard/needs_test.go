@@ -21,7 +21,7 @@ func TestPrefilterIsSound(t *testing.T) {
 		"text.split(' ').exists(w, w == 'force')", "user == '' && tool == 'shell' && text.matches(r'(?i)DROP\\s+table|--force')",
 		"commands.exists_one(c, c.name == 'git')", "commands.all(c, c.name != 'rm')", "(text.contains('rm') ? cwd : host_tool) == 'Bash'",
 		"commands.exists(c, c.via.exists(v, v == 'sudo'))", "writes.exists(w, w.startsWith('/home/dev/repo/'))", "paths.exists(p, p == '~/.ssh/id_rsa')",
-		"paths.exists(p, p.matches('^/home/dev/(repo|src)/[a-z]+$')) && text != ''", "writes.exists(w, w in ['/etc', '/etc/passwd', '/'])", "paths.exists(p, p.contains('repo/.git/'))", "commands.exists(c, c.from.exists(f, f in ['curl', 'echo']))",
+		"paths.exists(p, p.matches('^/home/dev/(repo|src)/[a-z]+$')) && text != ''", "writes.exists(w, w in ['/etc', '/etc/passwd', '/'])", "paths.exists(p, p.contains('repo/.git/'))", "commands.exists(c, c.targets.exists(p, p.startsWith('/home/dev/repo/') && p != cwd))", "commands.exists(c, c.targets.exists(p, p in ['/etc', '~', '~/.ssh']))", "commands.exists(c, c.from.exists(f, f in ['curl', 'echo']))",
 	} {
 		a.Rules = append(a.Rules, Rule{ID: "extra" + string(rune('a'+len(a.Rules)%26)) + strings.Repeat("x", len(a.Rules)), On: "tool_input", When: when, Action: "review"})
 	}

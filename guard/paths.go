@@ -9,19 +9,25 @@ import (
 	"github.com/pinta-ai/pinta-agent/guard/shell"
 )
 
-const maxPaths = 2000
+// maxPaths is more than a command of 64 KiB can name. What is beyond is not
+// judged, which is an overrun.
+const maxPaths = 32 << 10
 
 // resolve fills paths and writes: the files that a call names, and those among
 // them that it would change, as slash paths, made absolute where the working
-// folder is known, ~ for the home folder.
+// folder is known, ~ for the home folder; and each command's own targets.
 func (ev *Event) resolve(ctx context.Context, tool string) {
 	if ev.resolved {
 		return
 	}
 	ev.resolved = true
-	cwd := ev.Cwd
+	in := folder{now: ev.Cwd, before: ev.Cwd}
 	add := func(to *[]string, word string) {
-		if p := slashPath(word, cwd); p != "" && len(*to) < maxPaths {
+		switch p := slashPath(word, in.now); {
+		case p == "":
+		case len(*to) >= maxPaths:
+			ev.limited = true
+		default:
 			*to = append(*to, p)
 		}
 	}
@@ -38,6 +44,7 @@ func (ev *Event) resolve(ctx context.Context, tool string) {
 		}
 	}
 	for _, c := range ev.Commands(ctx) {
+		begin := len(ev.writes)
 		for _, p := range c.Reads {
 			add(&ev.paths, p)
 		}
@@ -55,17 +62,47 @@ func (ev *Event) resolve(ctx context.Context, tool string) {
 		for _, w := range changes(c) {
 			add(&ev.writes, w)
 		}
-		switch strings.ToLower(c.Name) {
-		case "cd", "pushd", "chdir", "set-location", "sl":
-			if len(c.Args) > 0 {
-				cwd = slashPath(c.Args[0], cwd)
-			}
+		if begin < len(ev.writes) {
+			c.Targets = slices.Clone(ev.writes[begin:])
 		}
+		in.after(c)
 	}
 	slices.Sort(ev.paths)
 	ev.paths = slices.Compact(ev.paths)
 	slices.Sort(ev.writes)
 	ev.writes = slices.Compact(ev.writes)
+}
+
+// folder is where a command line's commands run, one after the other.
+type folder struct {
+	now, before string
+	pushed      []string
+}
+
+// after follows a command that changes the folder.
+func (f *folder) after(c *shell.Command) {
+	to := f.now
+	switch name := strings.ToLower(c.Name); name {
+	case "cd", "chdir", "pushd", "push-location", "set-location", "sl":
+		switch {
+		case len(c.Args) > 0 && c.Args[0] == "-":
+			to = f.before
+		case len(c.Args) > 0:
+			to = slashPath(c.Args[0], f.now)
+		case name == "cd":
+			to = "~"
+		}
+		if strings.HasPrefix(name, "push") {
+			f.pushed = append(f.pushed, f.now)
+		}
+	case "popd", "pop-location":
+		if last := len(f.pushed) - 1; last >= 0 {
+			to, f.pushed = f.pushed[last], f.pushed[:last]
+		}
+	default:
+		return
+	}
+	f.before, f.now = f.now, to
 }
 
 // changesByName says whether an MCP tool's name promises to change files.
@@ -180,9 +217,44 @@ func changes(c *shell.Command) []string {
 			return c.Args[1:]
 		}
 	case "find":
-		if slices.Contains(c.Argv, "-delete") {
-			return c.Args
+		if has("delete") || has("exec", "execdir", "ok", "okdir") && slices.ContainsFunc(c.Args, removes) || slices.ContainsFunc(c.To, removes) {
+			return startingPoints(c)
+		}
+	case "ls", "fd":
+		if slices.ContainsFunc(c.To, removes) {
+			return orHere(c.Args)
 		}
 	}
 	return nil
+}
+
+// removes says whether a program removes what it is given, by xargs or -exec.
+func removes(name string) bool {
+	switch name {
+	case "rm", "rmdir", "unlink", "shred", "srm", "rimraf", "trash", "mv":
+		return true
+	}
+	return false
+}
+
+// startingPoints are the folders that find walks: what stands before its
+// expression.
+func startingPoints(c *shell.Command) []string {
+	options := 0 // of symbolic links
+	for options < len(c.Argv) && slices.Contains([]string{"-H", "-L", "-P"}, c.Argv[options]) {
+		options++
+	}
+	list := c.Argv[options:]
+	if end := slices.IndexFunc(list, func(w string) bool { return w == "(" || w == "!" || strings.HasPrefix(w, "-") }); end >= 0 {
+		list = list[:end]
+	}
+	return orHere(list)
+}
+
+// orHere is what a program takes that is given no path.
+func orHere(list []string) []string {
+	if len(list) == 0 {
+		return []string{"."}
+	}
+	return list
 }

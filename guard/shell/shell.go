@@ -23,6 +23,8 @@ type Command struct {
 	Via    []string // what it is run by, outermost first: sudo, bash, xargs
 	From   []string // names of the commands whose output it takes: pipes and substitutions
 	To     []string // names of the commands that take its output by pipes
+
+	Targets []string // for the caller: what it changes, once that is worked out
 }
 
 // Script is what a text runs, in order.
