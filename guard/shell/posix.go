@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -32,9 +33,9 @@ func Posix(ctx context.Context, text string, room *Room) (out Script) {
 type walker struct {
 	ctx      context.Context
 	out      Script
-	vars     map[string]string       // constant values, in the order of the text
-	files    map[string]string       // what the script puts into files
-	funcs    map[string]*syntax.Stmt // bodies that depend on their arguments
+	vars     map[string]string           // constant values, in the order of the text
+	files    map[string]*strings.Builder // what the script puts into files
+	funcs    map[string]*syntax.Stmt     // bodies that depend on their arguments
 	via      []string
 	names    []string // of the commands so far; what a command's own words ran stands behind its mark
 	nesting  int
@@ -220,21 +221,21 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 			w.stmts(c.Then)
 		}
 	case *syntax.WhileClause:
-		w.stmts(cmd.Cond)
-		w.stmts(cmd.Do)
+		w.while(cmd, r.in)
 	case *syntax.ForClause:
 		if loop, ok := cmd.Loop.(*syntax.WordIter); ok {
 			var items []string
 			for _, item := range loop.Items {
-				items = w.fields(item, items)
+				n := len(items)
+				if items = w.fields(item, items); len(items) > n && sequences(item) {
+					items = items[:n+1]
+				}
 			}
-			if len(items) > 0 {
-				w.vars[loop.Name.Value] = items[0]
-			}
+			w.each(len(items), cmd.Do, func(i int) { w.vars[loop.Name.Value] = items[i] })
 		} else {
 			w.inner(cmd.Loop)
+			w.stmts(cmd.Do)
 		}
-		w.stmts(cmd.Do)
 	case *syntax.CaseClause:
 		w.text(cmd.Word)
 		for _, item := range cmd.Items {
@@ -262,6 +263,53 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 	if len(r.reads)+len(r.writes) > 0 {
 		w.add(&Command{Reads: r.reads, Writes: r.writes, Via: w.via})
 	}
+}
+
+// each looks at a loop's body for each of n values that set gives its variable;
+// with none it is looked at once. Each time but the first counts as a value of
+// the body's size.
+func (w *walker) each(n int, body []*syntax.Stmt, set func(i int)) {
+	size := leastRound
+	if len(body) > 0 {
+		size = max(size, int(body[len(body)-1].End().Offset()-body[0].Pos().Offset()))
+	}
+	for i := range max(1, n) {
+		if i > 0 {
+			if w.expanded += size; w.expanded > maxExpanded {
+				w.out.Limited = true
+				return
+			}
+		}
+		if n > 0 {
+			set(i)
+		}
+		w.stmts(body)
+	}
+}
+
+// while gives its input to the condition: read takes a line of it each time.
+func (w *walker) while(cmd *syntax.WhileClause, in *input) {
+	cond := func(in *input) {
+		for _, st := range cmd.Cond {
+			w.stmt(st, in)
+		}
+	}
+	if text, ok := w.read(in); ok && reading(cmd.Cond) {
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		w.each(len(lines), cmd.Do, func(i int) { cond(&input{text: lines[i], known: true}) })
+		return
+	}
+	cond(in)
+	w.stmts(cmd.Do)
+}
+
+// reading says that a condition is one call of read.
+func reading(cond []*syntax.Stmt) bool {
+	if len(cond) != 1 {
+		return false
+	}
+	call, ok := cond[0].Cmd.(*syntax.CallExpr)
+	return ok && len(call.Args) > 0 && call.Args[0].Lit() == "read"
 }
 
 // inner walks the substitutions within a node that runs nothing itself.
@@ -377,7 +425,7 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 				elements = w.fields(e.Value, elements)
 			}
 		}
-		w.vars[a.Name.Value+"[@]"] = strings.Join(elements, " ")
+		w.vars[a.Name.Value+"[@]"] = strings.Join(elements, apart)
 	}
 	if a.Index != nil {
 		w.inner(a.Index)
@@ -461,7 +509,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			for i, word := range run.words {
 				run.words[i] = strings.ReplaceAll(word, "{}", strings.TrimSpace(text))
 			}
-			run.words = append(run.words, strings.Fields(text)...)
+			run.words = append(run.words, strings.FieldsFunc(text, func(r rune) bool { return r == 0 || unicode.IsSpace(r) })...)
 		}
 	}
 	if body := w.funcs[c.Name]; body != nil && w.nesting < maxNesting {
@@ -538,9 +586,9 @@ func (w *walker) position(first int, args []string) (undo func()) {
 		}
 		set(strconv.Itoa(n), value)
 	}
-	all := strings.Join(args[min(1-first, len(args)):], " ")
-	set("@", all)
-	set("*", all)
+	args = args[min(1-first, len(args)):]
+	set("@", strings.Join(args, apart))
+	set("*", strings.Join(args, " "))
 	return func() {
 		for name, value := range before {
 			if w.vars[name] = value; value == "" {

@@ -89,8 +89,7 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 		if len(c.Argv) == 0 {
 			return "", false
 		}
-		text, _, err := expand.Format(nil, c.Argv[0], c.Argv[1:])
-		return text, err == nil
+		return formatted(c.Argv[0], c.Argv[1:])
 	case "tee":
 		return w.read(in)
 	case "cat":
@@ -110,6 +109,22 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// formatted is what printf prints: its format again and again for more arguments
+// than it takes.
+func formatted(format string, args []string) (string, bool) {
+	var all strings.Builder
+	for {
+		text, n, err := expand.Format(nil, format, args)
+		if err != nil || all.Len()+len(text) > maxExpanded {
+			return "", false
+		}
+		all.WriteString(text)
+		if args = args[min(n, len(args)):]; n == 0 || len(args) == 0 {
+			return all.String(), true
+		}
+	}
 }
 
 // printed is what statements print one after the other.
@@ -162,14 +177,23 @@ func (w *walker) put(file, text string) {
 		return
 	}
 	if w.files == nil {
-		w.files = map[string]string{}
+		w.files = map[string]*strings.Builder{}
 	}
-	w.files[file] += text // of several writes all may run
+	all := w.files[file]
+	if all == nil {
+		all = new(strings.Builder)
+		w.files[file] = all
+	}
+	all.WriteString(text) // of several writes all may run
 }
 
 // written is what the text itself has put into a file that it runs.
 func (w *walker) written(file string) string {
-	text := w.files[path.Clean(file)]
+	all := w.files[path.Clean(file)]
+	if all == nil {
+		return ""
+	}
+	text := all.String()
 	if w.expanded += len(text); w.expanded > maxExpanded {
 		w.out.Limited = true
 		return ""

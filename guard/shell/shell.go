@@ -38,6 +38,7 @@ type Script struct {
 const (
 	maxCommands = 1 << 17 // commands of one script, inner ones included
 	maxSteps    = 1 << 18 // statements looked at, those evaluated again included
+	leastRound  = 256     // bytes that a loop's body counts for
 	neighbours  = 16      // stages of a pipeline that From and To look at to either side
 	maxNesting  = 12      // scripts within scripts: bash -c "bash -c …"
 	maxFrames   = 6000    // stack frames of the parser, some 4 MiB

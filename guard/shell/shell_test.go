@@ -85,6 +85,7 @@ func TestPosix(t *testing.T) {
 		"no here-document":    {"bash <<E; rm x", []string{"bash", "rm x"}},
 		"here-string":         {"bash <<< 'rm x'", []string{"bash", "bash>rm x"}},
 		"echo to shell":       {"echo 'rm x' | sudo bash", []string{"echo rm x", "sudo bash from:echo", "sudo>bash from:echo", "sudo>bash>rm x from:echo"}},
+		"printf's rest":       {`printf '%s x\n' rm ls | sh`, []string{`printf %s x\n rm ls`, "sh from:printf", "sh>rm x from:printf", "sh>ls x from:printf"}},
 		"printf to shell":     {`printf 'r%s x' m | sh`, []string{"printf r%s x m", "sh from:printf", "sh>rm x from:printf"}},
 		"base64 to shell":     {"echo " + base64.StdEncoding.EncodeToString([]byte("rm -rf x")) + " | base64 -d | sh", []string{"echo cm0gLXJmIHg=", "base64 -d from:echo", "sh from:echo,base64", "sh>rm -rf x from:echo,base64"}},
 		"substitution":        {"ls $(rm x)", []string{"rm x", "ls $? from:rm"}},
@@ -99,7 +100,12 @@ func TestPosix(t *testing.T) {
 		"IFS":                 {"rm${IFS}-rf${IFS}x", []string{"rm -rf x"}},
 		"braces":              {"{rm,-rf,/x}", []string{"rm -rf /x"}},
 		"brace sequence":      {"rm f{1..3}", []string{"rm f1 f2 f3"}},
-		"loop":                {"for x in rm; do $x y; done", []string{"rm y"}},
+		"loop":                {"for x in rm ls; do $x y; done >z", []string{"rm y", "ls y", " >z"}},
+		"loop of nothing":     {"for x in $(y); do $x; done; for z; do $z; done", []string{"y", "$?", "$z"}},
+		"counted":             {"for i in {1..900}; do a $i; done; b {1..3}", []string{"a 1", "b 1 2 3"}},
+		"read each line":      {"while read x y; do $x $y; done <<E\na b c\nd\nE", []string{"read x y", "a b c", "read x y", "d $y"}},
+		"arguments apart":     {"f() { rm \"$@\" x; g \"$*\" $@ \"p$@q\"; }; f 'a b' c", []string{"rm $@ x", "g $* $@ p$@q", "f a b c", "rm a b c x", "g a b c a b c pa b cq"}},
+		"NUL between":         {"printf '%s\\0' /a /b | xargs -0 rm", []string{"printf %s\\0 /a /b", "xargs -0 rm from:printf", "xargs>rm /a /b from:printf"}},
 		"conditions":          {"if a; then b; elif c; then d; else e; fi; while f; do g; done", []string{"a", "b", "c", "d", "e", "f", "g"}},
 		"case":                {"case x in a) rm a;; *) rm b;; esac", []string{"rm a", "rm b"}},
 		"function":            {"f() { rm x; }; f", []string{"rm x", "f"}},
@@ -222,6 +228,9 @@ func TestHostile(t *testing.T) {
 		"test parentheses":    "[[ " + strings.Repeat("( ", n/2),
 		"heredocs":            strings.Repeat("cat <<E\n", 5000),
 		"functions":           strings.Repeat("f() ", n/4),
+		"loops of loops":      strings.Repeat("for x in a b c; do ", 400) + "b" + strings.Repeat("; done", 400),
+		"loop of a long body": "for x in " + strings.Repeat("a ", 5000) + "; do b " + strings.Repeat("c ", n) + "; done",
+		"appended bit by bit": strings.Repeat("echo >>f;", n/9),
 		"pipes of pipes":      strings.Repeat("a | { ", 3000),
 		"eval chain":          strings.Repeat("eval ", 50000),
 		"xargs chain":         "echo a | " + strings.Repeat("xargs ", 20000),
@@ -338,7 +347,8 @@ func TestRunsInTurn(t *testing.T) {
 		"$(echo cm0K | base64 -d) -rf /x", "tmux send-keys -t w 'rm -rf /x' Enter",
 		"if false; then sudo() { echo \"$1\"; }; fi; sudo rm x", "env --split-string='rm -rf /x'", "f() { \"$@\"; }; f rm x", "f() { $1 x; }; f rm", "f() { eval \"$*\"; }; f rm x", "{ echo 'rm x'; } | sh", "(echo 'rm x') | sh", "{ echo -n 'r'; echo 'm x'; } | sh",
 		"echo 'rm x' > g; cat g | sh", "echo 'rm x' > g; eval \"$(cat g)\"", "cat <(echo 'rm x') | sh", "echo 'rm x' | tee y | sh", "A=(rm x); \"${A[@]}\"", "declare -a A=(rm x); ${A[*]}",
-		"read a b <<< 'rm x'; $a $b", "source /dev/stdin <<< 'rm x'", "bash /dev/stdin <<< 'rm x'", "setpriv --reuid 1000 rm x", "linux64 rm x", "echo 'rm x' | xargs -I{} sh -c '{}'",
+		"read a b <<< 'rm x'; $a $b", "source /dev/stdin <<< 'rm x'", "bash /dev/stdin <<< 'rm x'", "setpriv --reuid 1000 rm x", "linux64 rm x", "for c in ls rm; do $c x; done", "for c in a b; do for d in ls rm; do $d $c; done; done", "while read c; do $c x; done <<< rm", "while read -r c d; do $c x; done <<E\nls\nrm y\nE",
+		"echo rm | while read c; do $c; done", "f() { \"$@\"; }; f 'rm' 'a b'", "A=(ls rm); for c in \"${A[@]}\"; do $c; done", "echo 'rm x' | xargs -I{} sh -c '{}'",
 	} {
 		got := Posix(context.Background(), text, new(Room))
 		if !slices.ContainsFunc(got.Commands, func(c *Command) bool { return c.Name == "rm" }) {
@@ -354,7 +364,7 @@ func TestRunsNot(t *testing.T) {
 		"docker build -t exec rm", "kubectl get exec rm", "npm run exec rm", "npm install exec rm", "echo rm > f; cat f", "bash rm.sh rm", "alias ll='ls rm'", "alias rm", "tmux ls rm",
 		"uv pip install rm", "crontab -l; crontab rm", "case rm in rm) ;; esac", "cat <<'E'\n$(rm -rf /x)\nE\n", "git commit -m 'docker exec c rm'", "source .venv/bin/rm rm",
 		"echo ${x:-rm}", "echo rm > rm; ls", "cat > x.sh <<'E'\nrm -rf /x\nE\nbash y.sh", "bash -c 'echo $0' rm", "bash -c 'echo \"$@\"' _ rm", "set -- rm; echo $1", "set -e rm", "diff <(echo rm) <(ls)",
-		"gdb -ex rm", "perf report rm", "docker ps --filter name=rm", "x=rm; echo ${x^^}", "at -l rm",
+		"f() { \"$1\" x; }; f \"a; rm\"", "f() { \"$@\"; }; f 'ls rm' x", "for c in rm ls; do echo $c; done", "A=('a rm'); \"${A[*]}\" x", "gdb -ex rm", "perf report rm", "docker ps --filter name=rm", "x=rm; echo ${x^^}", "at -l rm",
 	} {
 		got := Posix(context.Background(), text, new(Room))
 		if slices.ContainsFunc(got.Commands, func(c *Command) bool { return c.Name == "rm" }) {
@@ -399,5 +409,43 @@ func BenchmarkPosix(b *testing.B) {
 				Posix(context.Background(), text, new(Room))
 			}
 		})
+	}
+}
+
+// TestApart: an argument with blanks stays one.
+func TestApart(t *testing.T) {
+	for text, want := range map[string][]string{
+		`f() { rm "$@"; }; f 'a b' c`:                         {"a b", "c"},
+		`f() { rm $@; }; f 'a b' c`:                           {"a", "b", "c"},
+		`f() { rm "$*"; }; f 'a b' c`:                         {"a b c"},
+		`f() { rm "x$@y"; }; f 'a b' c`:                       {"xa b", "cy"},
+		`f() { x="$@"; rm "$x"; }; f 'a b' c`:                 {"a b c"},
+		`A=('a b' c); rm "${A[@]}"`:                           {"a b", "c"},
+		`A=('a b' c); rm "${A[*]}" ${A[*]}`:                   {"a b c", "a", "b", "c"},
+		`set -- 'a b'; rm "${@}"`:                             {"a b"},
+		`bash -c 'rm "$@"' _ 'a b' c`:                         {"a b", "c"},
+		`f() { for x in "$@"; do rm "$x"; done; }; f a 'b c'`: {"a", "b c"},
+	} {
+		var got []string
+		for _, c := range Posix(context.Background(), text, new(Room)).Commands {
+			if c.Name == "rm" && !strings.Contains(strings.Join(c.Argv, ""), "$") {
+				got = append(got, c.Argv...)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestCounted: a long sequence takes nothing from what is judged, a long list does.
+func TestCounted(t *testing.T) {
+	for text, want := range map[string]bool{
+		"for i in {1..10000}; do curl x/$i; done": false, "rm f{1..500}": false, "touch a{1..100}b{a..z}": false,
+		"rm {" + strings.Repeat("a,", 100) + "b}": true, "for x in " + strings.Repeat("a ", 5000) + "; do b; done": true,
+	} {
+		if got := Posix(context.Background(), text, new(Room)).Limited; got != want {
+			t.Errorf("%.40s: limited %v", text, got)
+		}
 	}
 }

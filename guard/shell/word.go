@@ -12,11 +12,16 @@ import (
 // unknownValue stands for what only a running shell would know.
 const unknownValue = "$?"
 
-// piece is a part of a word; white space of a part that splits ends a field.
+// piece is a part of a word; white space of a part that splits ends a field, in
+// a list apart does so in any case.
 type piece struct {
 	text  string
 	split bool
+	list  bool
 }
+
+// apart stands between the elements of "$@" and of arrays.
+const apart = "\x00"
 
 // text is a word without field splitting; known is false if a part of it
 // depends on more than the script's own text.
@@ -46,8 +51,11 @@ func (w *walker) evaluate(word *syntax.Word, known *bool) []piece {
 func whole(list []piece, join bool) (text string, ok bool) {
 	var b strings.Builder
 	for _, p := range list {
+		if p.list {
+			p.text = strings.ReplaceAll(p.text, apart, " ")
+		}
 		switch {
-		case p.split && !join:
+		case (p.split || p.list) && !join:
 			return "", false
 		case p.text == "":
 		case text == "":
@@ -123,10 +131,18 @@ func isBraces(p syntax.WordPart) bool {
 	return is
 }
 
+// sequences says that a word's braces only count: {1..9}.
+func sequences(word *syntax.Word) bool {
+	return !slices.ContainsFunc(word.Parts, func(p syntax.WordPart) bool {
+		b, is := p.(*syntax.BraceExp)
+		return is && !b.Sequence
+	}) && slices.ContainsFunc(word.Parts, isBraces)
+}
+
 func (w *walker) braces(word *syntax.Word) (words []*syntax.Word) {
 	for one, err := range expand.BracesSeq(nil, word) {
 		if err != nil || len(words) == 64 {
-			w.out.Limited = true
+			w.out.Limited = w.out.Limited || err != nil || !sequences(word) // of {1..100} the first say enough
 			break
 		}
 		words = append(words, one)
@@ -144,21 +160,21 @@ func (w *walker) split(word *syntax.Word, list []string, known *bool) []string {
 	var b strings.Builder
 	begun := false
 	for _, p := range pieces {
-		if !p.split {
+		if !p.split && !p.list {
 			b.WriteString(p.text)
 			begun = true
 			continue
 		}
 		for i := 0; i < len(p.text); i++ {
-			switch p.text[i] {
-			case ' ', '\t', '\n':
+			switch c := p.text[i]; {
+			case p.list && c == apart[0], p.split && (c == ' ' || c == '\t' || c == '\n'):
 				if begun {
 					list = append(list, b.String())
 					b.Reset()
 					begun = false
 				}
 			default:
-				b.WriteByte(p.text[i])
+				b.WriteByte(c)
 				begun = true
 			}
 		}
@@ -173,22 +189,22 @@ func (w *walker) split(word *syntax.Word, list []string, known *bool) []string {
 func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, known *bool) []piece {
 	unknown := func(text string) piece {
 		*known = false
-		return piece{text, false}
+		return piece{text: text}
 	}
 	for i, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
 			if p.Value != "" || quoted { // {,} is no word at all
-				list = append(list, piece{unquoteLit(p.Value, quoted), false})
+				list = append(list, piece{text: unquoteLit(p.Value, quoted)})
 			}
 		case *syntax.SglQuoted:
 			text := p.Value
 			if p.Dollar {
 				text = unescape(text)
 			}
-			list = append(list, piece{text, false})
+			list = append(list, piece{text: text})
 		case *syntax.DblQuoted:
-			list = w.pieces(append(list, piece{"", false}), p.Parts, true, known)
+			list = w.pieces(append(list, piece{}), p.Parts, true, known)
 		case *syntax.ParamExp:
 			text, ok := w.parameter(p)
 			if !ok {
@@ -197,13 +213,13 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 				}
 				list = append(list, unknown(text))
 			} else {
-				list = append(list, piece{text, !quoted || p.Param.Value == "@" || wholeArray(p)})
+				list = append(list, piece{text: text, split: !quoted, list: elements(p)})
 			}
 		case *syntax.CmdSubst:
 			w.stmts(p.Stmts)
 			if len(p.Stmts) == 1 {
 				if text, ok := w.output(p.Stmts[0], nil); ok {
-					list = append(list, piece{strings.TrimRight(text, "\n"), !quoted})
+					list = append(list, piece{text: strings.TrimRight(text, "\n"), split: !quoted})
 					continue
 				}
 			}
@@ -218,7 +234,7 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 				if text, ok := w.output(p.Stmts[0], nil); ok {
 					file := "/dev/fd/" + strconv.Itoa(63+len(w.files))
 					w.put(file, text)
-					list = append(list, piece{file, false})
+					list = append(list, piece{text: file})
 					continue
 				}
 			}
@@ -308,6 +324,9 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		name += "[@]"
 	}
 	value, ok := w.vars[name]
+	if wholeArray(p) && !elements(p) { // "${a[*]}" is one word
+		value = strings.ReplaceAll(value, apart, " ")
+	}
 	if w.expanded += len(value); len(value) > maxValue || w.expanded > maxExpanded {
 		w.out.Limited = true
 		return "$" + name, false
@@ -340,9 +359,17 @@ func wholeArray(p *syntax.ParamExp) bool {
 	return ok && (index.Lit() == "@" || index.Lit() == "*")
 }
 
+// elements is $@ or ${a[@]}, whose elements stay apart also within quotes.
+func elements(p *syntax.ParamExp) bool {
+	index, ok := p.Index.(*syntax.Word)
+	return p.Param.Value == "@" || ok && index.Lit() == "@"
+}
+
 // constants lets package expand evaluate what needs only the script's own values.
 func (w *walker) constants() *expand.Config {
-	return &expand.Config{Env: expand.FuncEnviron(func(name string) string { return w.vars[name] })}
+	return &expand.Config{Env: expand.FuncEnviron(func(name string) string {
+		return strings.ReplaceAll(w.vars[name], apart, " ")
+	})}
 }
 
 // unquoteLit removes backslashes of an unquoted or double-quoted literal.
