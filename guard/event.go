@@ -58,7 +58,9 @@ var ErrOldForm = errors.New("the request has the protocol's old form; send an OT
 
 var errNoSpan = errors.New("the request is no OTLP JSON with one span of a hook")
 
-const maxInputDepth = 200 // of a tool's input; deeper parts count as text
+// maxInputDepth is how deep a tool's input is read. What lies deeper is text,
+// and no member of input; what stands beside it is read all the same.
+const maxInputDepth = 200
 
 // EventFromSpan reads the guard question of hook.md 4.1: OTLP JSON with one span.
 func EventFromSpan(body []byte) (*Event, error) {
@@ -205,16 +207,16 @@ func (in *inputs) add(raw []byte) {
 	}
 	in.text = slices.Grow(in.text, len(raw)+1)
 	trimmed := bytes.TrimSpace(raw)
-	if rawjson.Kind(trimmed) != '{' || !rawjson.Valid(trimmed) || !rawjson.Depth(trimmed, maxInputDepth) {
+	if rawjson.Kind(trimmed) != '{' || !rawjson.Valid(trimmed) {
 		in.text = append(append(in.text, raw...), '\n')
 		return
 	}
-	in.ev.objects = append(in.ev.objects, trimmed)
+	in.ev.objects = append(in.ev.objects, shallow(trimmed))
 	c := &cursor{data: trimmed}
 	c.object(func(key string) {
 		in.ev.keys = append(in.ev.keys, key)
 		from, kind, at := len(in.text), c.kind(), c.pos
-		in.strings(key, c)
+		in.strings(key, c, 2)
 		if !slices.Contains(in.scriptKeys, key) {
 			return
 		}
@@ -227,26 +229,46 @@ func (in *inputs) add(raw []byte) {
 	})
 }
 
-// strings takes every string below a value.
-func (in *inputs) strings(key string, c *cursor) {
-	switch c.kind() {
-	case '"':
+// strings takes every string below a value, which stands at a depth.
+func (in *inputs) strings(key string, c *cursor, depth int) {
+	switch kind := c.kind(); {
+	case kind == '"':
 		from := len(in.text)
 		in.text, _ = appendUnquoted(in.text, c.skip()) // valid JSON
 		if pathKey(key) {
 			in.ev.named = append(in.ev.named, string(in.text[from:]))
 		}
 		in.text = append(in.text, '\n')
-	case '{':
+	case (kind == '{' || kind == '[') && depth > maxInputDepth:
+		in.text = append(append(in.text, c.skip()...), '\n')
+	case kind == '{':
 		c.object(func(key string) {
 			in.ev.keys = append(in.ev.keys, key)
-			in.strings(key, c)
+			in.strings(key, c, depth+1)
 		})
-	case '[':
-		c.array(func() { in.strings(key, c) })
+	case kind == '[':
+		c.array(func() { in.strings(key, c, depth+1) })
 	default:
 		c.skip()
 	}
+}
+
+// shallow is an object without the members that are too deep.
+func shallow(object []byte) []byte {
+	if rawjson.Depth(object, maxInputDepth) {
+		return object
+	}
+	kept := []byte{'{'}
+	rawjson.Walk(object, func(key, value []byte) {
+		if !rawjson.Depth(value, maxInputDepth-1) {
+			return
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(append(append(kept, key...), ':'), value...)
+	})
+	return append(kept, '}')
 }
 
 // Input is the tool's input as a condition sees it, decoded on first use: of
@@ -333,4 +355,5 @@ func (ev *Event) release() {
 	ev.room.Clear()
 	rooms.Put(ev.room)
 	ev.room, ev.commands, ev.parsed = nil, nil, false
+	ev.paths, ev.writes, ev.resolved = nil, nil, false // with the commands' targets
 }
