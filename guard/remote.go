@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -63,7 +64,10 @@ func (e *Engine) ask(ctx context.Context, st *state, span []byte, a *Answer, v *
 	if e.opt.HTTP == nil || span == nil || e.remote.open(now) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(st.Remote.TimeoutMs)*time.Millisecond)
+	caller, timeout := ctx, time.Duration(st.Remote.TimeoutMs)*time.Millisecond
+	deadline, _ := caller.Deadline()
+	fair := deadline.Sub(now) >= timeout/2
+	ctx, cancel := context.WithTimeout(caller, timeout)
 	defer cancel()
 	body, err := judged(span)
 	if err != nil {
@@ -77,7 +81,9 @@ func (e *Engine) ask(ctx context.Context, st *state, span []byte, a *Answer, v *
 	client := *e.opt.HTTP
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	answer, err := exchange(&client, req)
-	e.remote.note(err == nil, e.opt.Clock())
+	if err == nil || fair && !errors.Is(caller.Err(), context.Canceled) && !refuses(err) {
+		e.remote.note(err == nil, e.opt.Clock())
+	}
 	if err != nil {
 		e.opt.Log.Warn("the remote guard gave no answer", "cause", err.Error())
 		return
@@ -128,6 +134,14 @@ func exchange(client *http.Client, req *http.Request) (*remoteAnswer, error) {
 type errStatus int
 
 func (s errStatus) Error() string { return "status " + http.StatusText(int(s)) }
+
+// refuses says that the tier answered and it is the question that it didn't
+// like. Neither that nor a caller who gives it no time, or leaves, may rest it
+// for everybody.
+func refuses(err error) bool {
+	var status errStatus
+	return errors.As(err, &status) && status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests
+}
 
 type noDecision struct{}
 

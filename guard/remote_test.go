@@ -1,8 +1,13 @@
 package guard
 
 import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,5 +53,48 @@ func TestJudgedAsTheHookDoes(t *testing.T) {
 		if got, err := judged([]byte(body)); err == nil {
 			t.Errorf("%q became %s", body, got)
 		}
+	}
+}
+
+// TestBreakerIsNobodysSwitch: questions that are broken, or have no time, don't
+// rest the second tier for everybody.
+func TestBreakerIsNobodysSwitch(t *testing.T) {
+	var asked atomic.Int32
+	var status atomic.Int32
+	status.Store(http.StatusBadRequest)
+	release := make(chan struct{})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if status.Load() == 0 {
+			select {
+			case <-r.Context().Done():
+			case <-release:
+			}
+			return
+		}
+		w.WriteHeader(int(status.Load()))
+		_, _ = io.WriteString(w, `{"decision":"DENY","reason":"remote"}`)
+	}))
+	defer server.Close()
+	defer close(release)
+	e := loaded(t, examplePolicy+"remote: {endpoint: "+server.URL+", timeoutMs: 320, when: review}\n", Options{HTTP: server.Client()})
+	push := question(t, payload(t, "Bash", map[string]any{"command": "git push"}, nil))
+	send := func(budget string) string {
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(push))
+		r.Header.Set("X-Pinta-Guard-Budget-Ms", budget)
+		w := httptest.NewRecorder()
+		e.Handler().ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	for range breakerFails + 1 {
+		send("8000")
+	}
+	status.Store(0)
+	for range breakerFails + 1 {
+		send("40")
+	}
+	status.Store(http.StatusOK)
+	if got := send("8000"); !strings.Contains(got, `"remote"`) {
+		t.Errorf("after %d questions the second tier rests: %s", asked.Load(), got)
 	}
 }
