@@ -201,6 +201,7 @@ func (e *Engine) evaluate(ctx context.Context, ev *Event, budget time.Duration, 
 		return Answer{Decision: "ALLOW"}
 	}
 	ev.Host = e.opt.Host
+	ev.decided.Store(nil)
 	ctx, cancel := context.WithDeadline(ctx, start.Add(time.Duration(float64(budget)*share)))
 	defer cancel()
 	out := outcome{overrun: true}
@@ -222,14 +223,25 @@ func (e *Engine) evaluate(ctx context.Context, ev *Event, budget time.Duration, 
 		select {
 		case out = <-result:
 		case <-ctx.Done():
-			select {
-			case out = <-result: // both were ready
-			default:
-			}
+			out = late(result, ev)
 		}
 	case <-ctx.Done(): // every slot is busy with costly input
 	}
 	return e.answer(ctx, st, ev, out, start, span)
+}
+
+// late is what is known at the deadline: a verdict whose excerpt isn't made yet
+// stands without one.
+func late(result <-chan outcome, ev *Event) outcome {
+	select {
+	case out := <-result: // both were ready
+		return out
+	default:
+	}
+	if r := ev.decided.Load(); r != nil {
+		return outcome{rule: r}
+	}
+	return outcome{overrun: true}
 }
 
 // answer turns an outcome into the hook's answer and the verdict of record.

@@ -152,3 +152,24 @@ func TestFirstSlice(t *testing.T) {
 	}
 	_ = context.Background()
 }
+
+// TestLate: a verdict that stands at the deadline is given, whether or not its
+// excerpt is made by then.
+func TestLate(t *testing.T) {
+	e := loaded(t, examplePolicy, Options{})
+	ev, err := EventFromPayload([]byte(payload(t, "Bash", map[string]any{"command": "rm -rf /srv"}, nil)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := make(chan outcome)
+	if out := late(none, ev); !out.overrun || out.rule != nil {
+		t.Errorf("nothing is known: %+v", out)
+	}
+	want := e.current.Load().judge(t.Context(), ev)
+	if out := late(none, ev); out.overrun || out.rule == nil || out.rule != want.rule {
+		t.Errorf("decided: %+v, want %+v", out, want)
+	}
+	if a := e.Evaluate(t.Context(), ev, 1); a.FailOpenReason != "timeout" { // no verdict of before is given again
+		t.Errorf("%+v", a)
+	}
+}

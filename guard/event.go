@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pinta-ai/pinta-agent/guard/shell"
 	"github.com/pinta-ai/pinta-agent/hook/event"
@@ -36,9 +37,10 @@ type Event struct {
 	Redacted bool
 
 	guarded bool
-	keys    []string // keys of the input's objects
-	named   []string // values under keys that hold a path
-	objects [][]byte // each input that is an object, as JSON
+	decided atomic.Pointer[rule] // as soon as it is: what is told of it costs time
+	keys    []string             // keys of the input's objects
+	named   []string             // values under keys that hold a path
+	objects [][]byte             // each input that is an object, as JSON
 	input   map[string]any
 	scripts []string // what a shell would run
 	size    int
@@ -115,13 +117,16 @@ func spanAttribute(e *event.Event, out *Event, key string, value []byte) bool {
 // EventFromPayload reads a host's own payload, as the hook gets it on stdin, or
 // a guard question. binding is the event's name where the payload has none.
 func EventFromPayload(data []byte, binding string) (*Event, error) {
-	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
+	data = bytes.TrimSpace(event.Decode(data))
 	if ev, err := EventFromSpan(data); err == nil {
 		return ev, nil
 	}
 	e, err := event.Parse(data, binding)
 	if err != nil {
 		return nil, errors.New("the event is no JSON object")
+	}
+	if e.Name == "" && e.Tool() == "" {
+		return nil, errors.New("the event has no name and no tool: it is no payload of a hook, or its name has to be given")
 	}
 	if e.Name == "" { // camelCase tool payloads have no name: their members tell
 		switch {

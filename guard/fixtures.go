@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -72,9 +74,16 @@ func parseFixtures(name string, data []byte) (list []Fixture, err error) {
 	return list, errors.Join(problems...)
 }
 
+var caseKeys = []string{"name", "command", "tool", "input", "output", "event", "eventFile", "kind", "cwd", "user", "group", "expect", "rule"}
+
 var wants = []string{"ALLOW", "DENY", "REVIEW", "mask", "withhold"}
 
 func parseFixture(file string, node *yaml.Node) (f Fixture, err error) {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if key := node.Content[i].Value; !slices.Contains(caseKeys, key) {
+			return f, fmt.Errorf("unknown key %q; known are %s", key, strings.Join(caseKeys, ", "))
+		}
+	}
 	text, err := yaml.Marshal(node)
 	if err != nil {
 		return f, err
@@ -86,11 +95,7 @@ func parseFixture(file string, node *yaml.Node) (f Fixture, err error) {
 		return f, fmt.Errorf("case: %w", err)
 	}
 	f = Fixture{Name: c.Name, User: c.User, Group: c.Group, Want: c.Expect, Rule: c.Rule}
-	known := false
-	for _, w := range wants {
-		known = known || w == c.Expect
-	}
-	if !known {
+	if !slices.Contains(wants, c.Expect) {
 		return f, fmt.Errorf("case %s: expect is %q; it is ALLOW, DENY, REVIEW, mask or withhold", c.Name, c.Expect)
 	}
 	switch {

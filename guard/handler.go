@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pinta-ai/pinta-agent/guard/detect"
 	"github.com/pinta-ai/pinta-agent/internal/local/serve"
 )
 
@@ -21,6 +22,7 @@ const MaxQuestion = 8 << 20
 // claims; a question over TCP is redacted. Host, Origin and token checks of a
 // TCP listener stand in front of it.
 func (e *Engine) Handler() http.Handler {
+	go detect.Standard() // it takes a tenth of a second to make, which the first question has not
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := e.opt.Clock()
 		if r.Method != http.MethodPost {

@@ -55,6 +55,9 @@ func (s *state) judge(ctx context.Context, ev *Event) (out outcome) {
 			continue
 		}
 		if out.rule == nil {
+			if r.Action != "mask" && r.Action != "withhold" { // these have to say what they found
+				ev.decided.Store(r)
+			}
 			out.rule, out.excerpt = r, a.excerpt(found)
 			out.overrun = false
 		}

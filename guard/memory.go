@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -37,7 +39,8 @@ func NewMemory(path string, limit int) *Memory {
 	}
 	m := &Memory{path: path, max: limit}
 	if path != "" {
-		for _, v := range readMemory(path) {
+		list, _ := readMemory(path)
+		for _, v := range list {
 			m.put(v)
 		}
 		if info, err := os.Lstat(path); err == nil {
@@ -100,7 +103,11 @@ func (m *Memory) Find(id string) (Verdict, bool) {
 
 // FindEvaluation looks an evaluation up in a memory's file.
 func FindEvaluation(path, id string) (Verdict, error) {
-	for _, v := range readMemory(path) {
+	list, err := readMemory(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Verdict{}, fmt.Errorf("read what was evaluated: %w; ask as the administrator, or as the user whose agent it is", err)
+	}
+	for _, v := range list {
 		if strings.EqualFold(v.EvaluationID, id) {
 			return v, nil
 		}
@@ -108,10 +115,10 @@ func FindEvaluation(path, id string) (Verdict, error) {
 	return Verdict{}, fmt.Errorf("evaluation %s is not remembered here; only the last %d are, and only on the machine that judged", cut(id, 40), memoryEntries)
 }
 
-func readMemory(path string) (list []Verdict) {
+func readMemory(path string) (list []Verdict, err error) {
 	data, err := safefile.ReadFile(path, 2*memoryBytes)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 1<<20)
@@ -121,5 +128,5 @@ func readMemory(path string) (list []Verdict) {
 			list = append(list, v)
 		}
 	}
-	return list
+	return list, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pinta-ai/pinta-agent/cmd/pinta-agent/endpoint"
 	"github.com/pinta-ai/pinta-agent/enroll"
 	"github.com/pinta-ai/pinta-agent/guard"
+	"github.com/pinta-ai/pinta-agent/guard/detect"
 	"github.com/pinta-ai/pinta-agent/internal/api"
 )
 
@@ -77,6 +78,7 @@ func (a *app) eval(c *cobra.Command, e *guard.Event) error {
 		out.ConfigVersion = m.Config.Version
 	}
 	e.Host, _ = os.Hostname()
+	detect.Standard() // the service has them by then: the time is that of a judgement
 	out.Answer = engine.Evaluate(c.Context(), e, 8*time.Second)
 	return a.print(out, func(p *page) {
 		p.title(out.Answer.Decision)
