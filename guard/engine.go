@@ -178,6 +178,7 @@ type Verdict struct {
 	// Repeat says that the same call was already judged for the other
 	// registration (hook.md 12): it counts once.
 	Repeat bool `json:"repeat,omitempty"`
+	bytes  int  // judged
 }
 
 // share is the part of a budget within which an answer is given, so that it
@@ -187,18 +188,21 @@ const share = 0.8
 // Evaluate judges an event within 80 % of budget (0: the config's timeoutMs).
 // It never panics and never returns an error: what goes wrong is an answer.
 func (e *Engine) Evaluate(ctx context.Context, ev *Event, budget time.Duration) Answer {
-	return e.evaluate(ctx, ev, budget, e.opt.Clock(), nil)
+	a, v := e.evaluate(ctx, ev, budget, e.opt.Clock(), nil)
+	e.record(v)
+	return a
 }
 
 // evaluate counts the budget from start. span is the question as it came, for
-// the remote tier.
-func (e *Engine) evaluate(ctx context.Context, ev *Event, budget time.Duration, start time.Time, span []byte) Answer {
+// the remote tier. The verdict, nil for what is not judged, is to be recorded
+// once the answer is on its way: a disk that stalls must not cost a denial.
+func (e *Engine) evaluate(ctx context.Context, ev *Event, budget time.Duration, start time.Time, span []byte) (Answer, *Verdict) {
 	st := e.current.Load()
 	if budget <= 0 {
 		budget = time.Duration(st.TimeoutMs) * time.Millisecond
 	}
 	if !ev.guarded || st.Mode == "off" {
-		return Answer{Decision: "ALLOW"}
+		return Answer{Decision: "ALLOW"}, nil
 	}
 	ev.Host = e.opt.Host
 	ev.decided.Store(nil)
@@ -245,7 +249,7 @@ func late(result <-chan outcome, ev *Event) outcome {
 }
 
 // answer turns an outcome into the hook's answer and the verdict of record.
-func (e *Engine) answer(ctx context.Context, st *state, ev *Event, out outcome, start time.Time, span []byte) Answer {
+func (e *Engine) answer(ctx context.Context, st *state, ev *Event, out outcome, start time.Time, span []byte) (Answer, *Verdict) {
 	a := Answer{Decision: "ALLOW"}
 	v := Verdict{Time: start, Kind: ev.Kind, HostTool: ev.HostTool, User: ev.User, Session: ev.Session, Source: ev.Source,
 		ConfigVersion: st.version, Overrun: out.overrun, Fault: out.fault, Tool: out.tool}
@@ -296,17 +300,24 @@ func (e *Engine) answer(ctx context.Context, st *state, ev *Event, out outcome, 
 	}
 	a.DurationMs = math.Round(float64(e.opt.Clock().Sub(start))/float64(time.Microsecond)) / 1000
 	v.Decision, v.DurationMs = a.Decision, a.DurationMs
-	v.Repeat = e.twins.seen(ev, start)
+	v.Repeat, v.bytes = e.twins.seen(ev, start), ev.size
+	return a, &v
+}
+
+// record keeps a verdict and tells of it.
+func (e *Engine) record(v *Verdict) {
+	if v == nil {
+		return
+	}
 	if v.EvaluationID != "" && v.Rule != "" {
-		e.opt.Memory.Add(v)
+		e.opt.Memory.Add(*v)
 	}
 	if v.Overrun {
-		e.opt.Log.Warn("guard overrun", "tool", v.Tool, "bytes", ev.size, "answer", v.Decision)
+		e.opt.Log.Warn("guard overrun", "tool", v.Tool, "bytes", v.bytes, "answer", v.Decision)
 	}
 	if e.opt.OnVerdict != nil {
-		e.opt.OnVerdict(v)
+		e.opt.OnVerdict(*v)
 	}
-	return a
 }
 
 func (e *Engine) evaluationID(now time.Time) string {

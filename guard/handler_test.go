@@ -399,3 +399,28 @@ func TestTooManyFindings(t *testing.T) {
 		t.Errorf("%v %v", a["decision"], a["outputAction"])
 	}
 }
+
+// TestRecordLater: the answer doesn't wait for what is kept of it.
+func TestRecordLater(t *testing.T) {
+	recorded, held := make(chan Verdict, 1), make(chan struct{})
+	e := loaded(t, examplePolicy, Options{OnVerdict: func(v Verdict) {
+		<-held
+		recorded <- v
+	}})
+	server := httptest.NewServer(e.Handler())
+	defer server.Close()
+	defer server.Client().CloseIdleConnections()
+	resp, err := server.Client().Post(server.URL, "application/json", bytes.NewReader(question(t, payload(t, "Bash", map[string]any{"command": "rm -rf /srv"}, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil || !strings.Contains(string(answer), `"DENY"`) || resp.ContentLength != int64(len(answer)) {
+		t.Errorf("%s %v", answer, err)
+	}
+	close(held)
+	if v := <-recorded; v.Decision != "DENY" {
+		t.Errorf("%+v", v)
+	}
+}
