@@ -42,7 +42,7 @@ func rightComments(ctx context.Context, text string) (better string, right bool)
 
 // doubtful says whether there is a # that may be misread.
 func doubtful(text string) bool {
-	goesOn := strings.Contains(text, "\\\n") || strings.Contains(text, "\\\r\n")
+	goesOn := strings.Contains(text, "\\\n")
 	for from := 0; ; {
 		n := strings.IndexByte(text[from:], '#')
 		if n < 0 {
@@ -59,7 +59,7 @@ func doubtful(text string) bool {
 // continued is the offset of the backslash that ends a line, -1 if none does.
 func continued(text string, at int) int {
 	line, _, more := strings.Cut(text[at:], "\n")
-	if line = strings.TrimSuffix(line, "\r"); more && strings.HasSuffix(line, "\\") {
+	if more && strings.HasSuffix(line, "\\") {
 		return at + len(line) - 1
 	}
 	return -1

@@ -53,10 +53,18 @@ func (w *walker) script(text string) {
 	}
 	w.nesting++
 	defer func() { w.nesting-- }()
+	if strings.Contains(text, "\r") {
+		text = returns.Replace(text)
+	}
 	if done := w.room.trees.Statements(text, w.top); done < len(text) {
 		w.rest(text[done:])
 	}
 }
+
+// returns makes carriage returns what they are to a shell: nothing special. To
+// the parser they are blanks, "\r# x; rm y" a comment, and "\\\r\n" no end of the
+// line. At the end of a line they stay away.
+var returns = strings.NewReplacer("\\\r\n", "\\\x01\n", "\r\n", "\n", "\r", "\x01")
 
 // top takes a statement that no other one holds.
 func (w *walker) top(st *syntax.Stmt) {
@@ -407,7 +415,9 @@ func (w *walker) call(cmd *syntax.CallExpr, r *redirs, mark int) {
 // negated is !(rm x): no pattern but commands, unless a shell is told otherwise.
 func (w *walker) negated(first *syntax.Word) {
 	if glob, ok := first.Parts[0].(*syntax.ExtGlob); ok && glob.Op == syntax.GlobExcept {
+		mark := len(w.names)
 		w.script(glob.Pattern.Value)
+		w.names = w.names[:mark]
 	}
 }
 

@@ -234,8 +234,9 @@ func tokenize(text string, escape byte) (list []token) {
 			}
 			redirect = c
 		case '#':
-			if begun {
+			if begun || escape == '\\' && i > 0 && !strings.ContainsRune(" \t\n;|&()", rune(text[i-1])) {
 				word.WriteByte(c)
+				begun = true
 				continue
 			}
 			for i < len(text) && text[i] != '\n' {

@@ -43,7 +43,29 @@ func (w *walker) text(word *syntax.Word) (text string, known bool) {
 func (w *walker) evaluate(word *syntax.Word, known *bool) []piece {
 	room := w.spare
 	w.spare = nil // a word within the word takes memory of its own
-	return w.pieces(room, word.Parts, false, known)
+	before := *known
+	*known = true
+	list := w.pieces(room, word.Parts, false, known)
+	if !*known {
+		delimit(list)
+	}
+	*known = *known && before
+	return list
+}
+
+// delimit writes an unknown $x as ${x} where it would seem to be the start of a
+// longer name.
+func delimit(list []piece) {
+	next := ""
+	for i := len(list) - 1; i >= 0; i-- {
+		p := &list[i]
+		if n := nameLength(strings.TrimPrefix(p.text, "$")); n > 0 && n == len(p.text)-1 && nameLength(next) > 0 {
+			p.text = "${" + p.text[1:] + "}"
+		}
+		if p.text != "" {
+			next = p.text
+		}
+	}
 }
 
 // whole is the text of pieces; not ok if there may be several fields and they
@@ -191,7 +213,7 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 		*known = false
 		return piece{text: text}
 	}
-	for i, part := range parts {
+	for _, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
 			if p.Value != "" || quoted { // {,} is no word at all
@@ -208,9 +230,6 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 		case *syntax.ParamExp:
 			text, ok := w.parameter(p)
 			if !ok {
-				if lit, is := after(parts, i).(*syntax.Lit); is && strings.HasPrefix(text, "$") && nameLength(lit.Value) > 0 {
-					text = "${" + text[1:] + "}" // $x is no part of a longer name
-				}
 				list = append(list, unknown(text))
 			} else {
 				list = append(list, piece{text: text, split: !quoted, list: elements(p)})
@@ -255,14 +274,6 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 		}
 	}
 	return list
-}
-
-// after is the part that follows number i, nil if none does.
-func after(parts []syntax.WordPart, i int) syntax.WordPart {
-	if i+1 < len(parts) {
-		return parts[i+1]
-	}
-	return nil
 }
 
 // withoutUnknown are the words of a command if what is unknown at its front is
