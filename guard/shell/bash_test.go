@@ -75,12 +75,11 @@ func scriptAtRandom(r *rand.Rand) string {
 	n := 3 + r.IntN(9)
 	mark := r.IntN(n)
 	for i := range n {
-		switch fragment := fragments[r.IntN(len(fragments))]; {
-		case i == mark:
-			b.WriteString("echo MARK")
-		default:
-			b.WriteString(strings.ReplaceAll(fragment, "\x01", "|"))
+		fragment := fragments[r.IntN(len(fragments))]
+		if i == mark {
+			fragment = "echo MARK"
 		}
+		b.WriteString(strings.ReplaceAll(fragment, "\x01", "|"))
 		if r.IntN(3) == 0 {
 			b.WriteByte(' ')
 		}
