@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/pinta-ai/pinta-agent/guard/shell"
 	"github.com/pinta-ai/pinta-agent/hook/event"
@@ -177,7 +178,9 @@ func (ev *Event) fill(e *event.Event) {
 			in.add(m.Value)
 		}
 	}
-	ev.Text = strings.TrimSuffix(string(in.text), "\n")
+	// in.text is written no more: a copy of it would be most of what a long
+	// command leaves behind.
+	ev.Text = strings.TrimSuffix(unsafe.String(unsafe.SliceData(in.text), len(in.text)), "\n")
 	for _, part := range in.scripts {
 		ev.scripts = append(ev.scripts, ev.Text[part.from:part.to])
 	}

@@ -24,8 +24,10 @@ func Posix(ctx context.Context, text string, room *Room) (out Script) {
 			w.rough(text)
 		}
 		out = w.out
+		room.keep(out.Commands)
+		out.Commands = slices.Clip(out.Commands)
 	}()
-	w.out.Commands = make([]*Command, 0, min(len(text)/16+1, 4<<10))
+	w.out.Commands = room.listing()
 	w.script(text)
 	return w.out
 }
@@ -354,7 +356,7 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 		w.stmt(stage, in)
 		begins = append(begins, len(w.out.Commands))
 		if i+1 < len(stages) {
-			in = &input{stage: stage, in: in}
+			in = w.room.input(stage, in)
 		}
 	}
 	for i := range stages {

@@ -1,6 +1,9 @@
 package shell
 
-import "github.com/pinta-ai/pinta-agent/guard/shell/plain"
+import (
+	"github.com/pinta-ai/pinta-agent/guard/shell/plain"
+	"mvdan.cc/sh/v3/syntax"
+)
 
 // Room is memory for the commands of one text after another: a long script has
 // thousands. What it holds is void once it is cleared. The zero value is empty;
@@ -8,6 +11,8 @@ import "github.com/pinta-ai/pinta-agent/guard/shell/plain"
 type Room struct {
 	commands chunks[Command]
 	words    chunks[string]
+	inputs   chunks[input]
+	listed   []*Command // what scripts were said to run, one after the other
 	trees    plain.Memory
 }
 
@@ -16,17 +21,41 @@ const (
 	lastChunk    = 2 << 10
 	keptCommands = 4 << 10  // 1 MiB
 	keptWords    = 32 << 10 // 0.5 MiB
+	keptInputs   = 4 << 10
 )
 
 // Clear makes all room free again and forgets what was in it.
 func (r *Room) Clear() {
 	r.commands.clear(keptCommands)
 	r.words.clear(keptWords)
+	r.inputs.clear(keptInputs)
+	if cap(r.listed) > keptCommands {
+		r.listed = nil
+	}
+	clear(r.listed[:cap(r.listed)])
+	r.listed = r.listed[:0]
 	r.trees.Forget()
 }
 
 // list is an empty list that takes n strings before it grows.
 func (r *Room) list(n int) []string { return r.words.take(n) }
+
+// listing is an empty list of commands; once it is complete keep takes it.
+func (r *Room) listing() []*Command { return r.listed[len(r.listed):] }
+
+func (r *Room) keep(list []*Command) {
+	if len(r.listed)+cap(list) == cap(r.listed) {
+		list = r.listed[:len(r.listed)+len(list)]
+	} // otherwise it has grown out of its place
+	r.listed = list
+}
+
+// input is one that a stage of a pipeline prints.
+func (r *Room) input(stage *syntax.Stmt, in *input) *input {
+	next := &r.inputs.take(1)[:1][0]
+	next.stage, next.in = stage, in
+	return next
+}
 
 // chunks hands out parts of arrays, in order.
 type chunks[T any] struct {

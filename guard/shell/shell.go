@@ -54,6 +54,9 @@ func (r *Room) command(words []string) *Command {
 		option := len(w) > 1 && (w[0] == '-' || w[0] == '/' && len(w) <= 4 && slashFlags[strings.ToLower(c.Name)])
 		if !option {
 			if c.Flags != nil {
+				if len(c.Args) == cap(c.Args) {
+					c.Args = append(r.list(len(c.Argv)), c.Args...)
+				}
 				c.Args = append(c.Args, w)
 			} else { // no option so far: the operands are the words themselves
 				c.Args = c.Argv[: i+1 : i+1]

@@ -184,6 +184,27 @@ type faulty struct{ context.Context }
 
 func (faulty) Err() error { panic("fault") }
 
+// TestRoomOfSeveral: what scripts of one room run stays apart, whatever is done
+// with their lists.
+func TestRoomOfSeveral(t *testing.T) {
+	room := new(Room)
+	for range 3 {
+		var all []Script
+		for i := range 40 {
+			s := Posix(context.Background(), strings.Repeat(fmt.Sprintf("a%d | b\n", i), i), room)
+			_ = append(s.Commands, &Command{Name: "other"})
+			all = append(all, s)
+		}
+		for i, s := range all {
+			want := slices.Repeat([]string{fmt.Sprintf("a%d", i), fmt.Sprintf("b from:a%d", i)}, i)
+			if got := lines(s); !slices.Equal(got, want) {
+				t.Fatalf("script %d: got %q, want %q", i, got, want)
+			}
+		}
+		room.Clear()
+	}
+}
+
 // TestFault: where the analysis itself fails, the words are there all the same,
 // and more may run than is listed.
 func TestFault(t *testing.T) {
