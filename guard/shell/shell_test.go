@@ -192,8 +192,10 @@ func TestRoomOfSeveral(t *testing.T) {
 		var all []Script
 		for i := range 40 {
 			s := Posix(context.Background(), strings.Repeat(fmt.Sprintf("a%d | b\n", i), i), room)
-			_ = append(s.Commands, &Command{Name: "other"})
 			all = append(all, s)
+		}
+		for _, s := range all {
+			_ = append(s.Commands, &Command{Name: "other"})
 		}
 		for i, s := range all {
 			want := slices.Repeat([]string{fmt.Sprintf("a%d", i), fmt.Sprintf("b from:a%d", i)}, i)

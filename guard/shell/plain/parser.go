@@ -275,35 +275,40 @@ func (p *parser) pipeline() *syntax.Stmt {
 	return st
 }
 
-// reserved are the words that begin something else than a simple command, or
+// reserved says whether a word begins something else than a simple command, or
 // nothing at all.
-var reserved = map[string]bool{
-	"{": true, "if": true, "while": true, "until": true, "for": true,
-	"declare": true, "local": true, "export": true, "readonly": true, "typeset": true, "nameref": true,
-	"}": true, "then": true, "elif": true, "fi": true, "do": true, "done": true, "esac": true, "!": true, "case": true, "[[": true, "]]": true,
-	"let": true, "function": true, "time": true, "coproc": true, "select": true,
+func reserved(word string) bool {
+	switch word {
+	case "{", "if", "while", "until", "for", "declare", "local", "export", "readonly", "typeset", "nameref",
+		"}", "then", "elif", "fi", "do", "done", "esac", "!", "case", "[[", "]]", "let", "function", "time", "coproc", "select":
+		return true
+	}
+	return false
 }
 
 // command parses a command into a statement, and the blanks after it.
 func (p *parser) command(st *syntax.Stmt) {
 	redirects := p.redirectLists.begin()
 	compound := true
-	switch word := p.keyword(); {
-	case word == "{":
+	switch word := p.keyword(); word {
+	case "{":
 		st.Cmd = p.block()
-	case word == "if":
+	case "if":
 		st.Cmd = p.ifClause()
-	case word == "while", word == "until":
+	case "while", "until":
 		st.Cmd = p.whileClause(word)
-	case word == "for":
+	case "for":
 		st.Cmd = p.forClause()
-	case word == "declare", word == "local", word == "export", word == "readonly", word == "typeset", word == "nameref":
+	case "declare", "local", "export", "readonly", "typeset", "nameref":
 		st.Cmd = p.declaration(word)
-	case reserved[word]:
-		p.giveUp()
-	case p.peek() == '(':
-		st.Cmd = p.subshell()
 	default:
+		if reserved(word) {
+			p.giveUp()
+		}
+		if p.peek() == '(' {
+			st.Cmd = p.subshell()
+			break
+		}
 		compound = false
 		if call := p.call(); call != nil {
 			st.Cmd = call
@@ -324,33 +329,29 @@ func (p *parser) command(st *syntax.Stmt) {
 // that was begun; nil if there are only redirections.
 func (p *parser) call() *syntax.CallExpr {
 	assigns, words := p.assignLists.begin(), p.wordLists.begin()
-	named, prefixed := false, false // a word has come; an assignment
+	redirected, prefixed, named := false, false, false // by what has come
 	for ; ; p.blanks() {
+		if p.redirection() {
+			p.redirectLists.add(p.redirect())
+			redirected = true
+			continue
+		}
 		switch p.peek() {
-		case 0, '\n', ';', '|':
+		case 0, '\n', ';', '|', '&':
 		case ')':
 			if p.parens == 0 {
 				p.giveUp()
 			}
 		case '(':
 			p.giveUp()
-		case '&':
-			if p.follows("&>") {
-				p.redirectLists.add(p.redirect())
-				continue
-			}
 		default:
-			if p.redirection() {
-				p.redirectLists.add(p.redirect())
-				continue
-			}
 			if !named {
 				if a := p.assignment(); a != nil {
 					p.assignLists.add(a)
 					prefixed = true
 					continue
 				}
-				if !prefixed && reserved[p.keyword()] { // after a redirection
+				if redirected && !prefixed && reserved(p.keyword()) {
 					p.giveUp()
 				}
 			}
