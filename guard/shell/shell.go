@@ -1,8 +1,9 @@
 // Package shell says what a command line would run: each simple command with
 // its words, however it is quoted, wrapped, nested or piped. It parses by
-// mvdan.cc/sh and evaluates only what needs no variable from outside; it runs
-// nothing, reads no file, and judges nothing. What only an interpreter other
-// than a shell would find out stays unseen: threat-model.md, R17.
+// mvdan.cc/sh, plain statements by guard/shell/plain, and evaluates only what
+// needs no variable from outside; it runs nothing, reads no file, and judges
+// nothing. What only an interpreter other than a shell would find out stays
+// unseen: threat-model.md, R17.
 package shell
 
 import (
