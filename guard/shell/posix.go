@@ -37,7 +37,7 @@ type walker struct {
 	out      Script
 	vars     map[string]string           // constant values, in the order of the text
 	files    map[string]*strings.Builder // what the script puts into files
-	funcs    map[string]*syntax.Stmt     // bodies that depend on their arguments
+	funcs    map[string]*syntax.Stmt     // bodies that depend on values
 	via      []string
 	names    []string // of the commands so far; what a command's own words ran stands behind its mark
 	nesting  int
@@ -78,7 +78,7 @@ func (w *walker) top(st *syntax.Stmt) {
 
 // rest analyses what isn't plain.
 func (w *walker) rest(text string) {
-	text, right := rightComments(w.ctx, text)
+	text, right := rightComments(w.ctx, joinParted(text))
 	w.out.Limited = w.out.Limited || !right
 	done := 0
 	var fault error // the iterator may go on after its error and must not be left before it ends
@@ -167,10 +167,10 @@ func (w *walker) redirs(list []*syntax.Redirect) (r redirs) {
 		switch rd.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			text, known := w.text(rd.Hdoc)
-			r.in = &input{text: text, known: known}
+			w.given(&r, rd, text, known)
 		case syntax.WordHdoc:
 			text, known := w.text(rd.Word)
-			r.in = &input{text: text + "\n", known: known}
+			w.given(&r, rd, text+"\n", known)
 		case syntax.RdrIn:
 			text, _ := w.text(rd.Word)
 			r.reads = append(r.reads, text)
@@ -190,6 +190,16 @@ func (w *walker) redirs(list []*syntax.Redirect) (r redirs) {
 	return r
 }
 
+// given is a text that a descriptor is to give, standard input if none is named.
+func (w *walker) given(r *redirs, rd *syntax.Redirect, text string, known bool) {
+	switch {
+	case rd.N == nil || rd.N.Value == "0":
+		r.in = &input{text: text, known: known}
+	case known:
+		w.put("/dev/fd/"+rd.N.Value, text)
+	}
+}
+
 func (w *walker) stmt(st *syntax.Stmt, in *input) {
 	if st == nil {
 		return
@@ -206,9 +216,7 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 	switch cmd := st.Cmd.(type) {
 	case *syntax.CallExpr:
 		w.call(cmd, &r, mark)
-		if len(r.writes) > 0 {
-			w.write(st, r.writes, in)
-		}
+		w.write(st, r.writes, in)
 		return
 	case *syntax.DeclClause:
 		w.declare(cmd)
@@ -220,11 +228,15 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 			w.stmt(cmd.Y, r.in)
 		}
 	case *syntax.Subshell:
-		w.stmts(cmd.Stmts)
+		for _, s := range cmd.Stmts {
+			w.stmt(s, r.in)
+		}
+		w.write(st, r.writes, r.in)
 	case *syntax.Block:
 		for _, s := range cmd.Stmts {
 			w.stmt(s, r.in)
 		}
+		w.write(st, r.writes, r.in)
 	case *syntax.IfClause:
 		for c := cmd; c != nil; c = c.Else {
 			w.stmts(c.Cond)
@@ -256,7 +268,7 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 		}
 	case *syntax.FuncDecl:
 		w.stmt(cmd.Body, nil)
-		if cmd.Name != nil && positional(cmd.Body) {
+		if cmd.Name != nil && varies(cmd.Body) {
 			if w.funcs == nil {
 				w.funcs = map[string]*syntax.Stmt{}
 			}
@@ -324,7 +336,7 @@ func reading(cond []*syntax.Stmt) bool {
 
 // inner walks the substitutions within a node that runs nothing itself.
 func (w *walker) inner(n syntax.Node) {
-	syntax.Walk(n, func(n syntax.Node) bool {
+	walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
 			w.stmts(n.Stmts)
@@ -334,6 +346,27 @@ func (w *walker) inner(n syntax.Node) {
 			return false
 		}
 		return true
+	})
+}
+
+// walk is syntax.Walk, which panics at braces that an evaluation has split.
+func walk(n syntax.Node, f func(syntax.Node) bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		word, ok := n.(*syntax.Word)
+		if !ok || !slices.ContainsFunc(word.Parts, isBraces) {
+			return n == nil || f(n)
+		}
+		for _, part := range word.Parts {
+			braces, ok := part.(*syntax.BraceExp)
+			if !ok {
+				walk(part, f)
+				continue
+			}
+			for _, element := range braces.Elems {
+				walk(element, f)
+			}
+		}
+		return false
 	})
 }
 
@@ -446,12 +479,15 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 	if a.Name != nil {
 		name = a.Name.Value
 	} else {
+		if name, text, _ := strings.Cut(value, "="); known && assigns(value) { // export "A=b"
+			w.vars[name] = text
+		}
 		return value
 	}
 	if a.Naked {
 		return name
 	}
-	if keep && a.Index == nil && a.Array == nil {
+	if first, ok := a.Index.(*syntax.Word); keep && a.Array == nil && (a.Index == nil || ok && first.Lit() == "0") {
 		if a.Append {
 			value = w.vars[name] + value
 		}
@@ -470,7 +506,7 @@ func (w *walker) declare(d *syntax.DeclClause) {
 	for _, a := range d.Args {
 		word := w.assign(a, true)
 		words = append(words, word)
-		if a.Name != nil && !a.Naked {
+		if a.Name != nil && !a.Naked || a.Name == nil && assigns(word) {
 			env = append(env, word)
 		}
 	}
@@ -492,7 +528,7 @@ func (w *walker) add(c *Command) {
 
 // words records a command and goes on with what it runs in turn.
 func (w *walker) words(words, env []string, r *redirs, from []string) {
-	for len(words) > 0 && words[0] == "!" {
+	for len(words) > 0 && (words[0] == "!" || words[0] == "--") { // time -- x
 		words = words[1:]
 	}
 	if len(words) == 0 {
@@ -526,8 +562,9 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	}
 	if body := w.funcs[c.Name]; body != nil && w.nesting < maxNesting {
 		w.nesting++
-		undo := w.position(1, c.Argv)
+		undo, restore := w.position(1, c.Argv), w.environment(env)
 		w.stmt(body, in)
+		restore()
 		undo()
 		w.nesting-- // and on: whether the function is defined by then isn't known
 	}
@@ -548,8 +585,23 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	if c.Name == "read" && in != nil {
 		w.readInto(c.Args, in)
 	}
-	if c.Name == "set" && slices.Contains(c.Argv, "--") {
-		w.position(1, c.Argv[slices.Index(c.Argv, "--")+1:])
+	if n := len(c.Args); n > 0 && in != nil && (c.Name == "mapfile" || c.Name == "readarray") {
+		if text, ok := w.read(in); ok {
+			w.vars[c.Args[n-1]+"[@]"] = strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", apart)
+		}
+	}
+	if c.Name == "set" {
+		w.position(1, operandsOfSet(c.Argv))
+	}
+	if c.Name == "printf" && len(c.Argv) > 2 && c.Argv[0] == "-v" {
+		if text, ok := formatted(c.Argv[2], c.Argv[3:]); ok {
+			w.vars[c.Argv[1]] = text
+		}
+	}
+	if len(c.Args) == 2 && copies[c.Name] {
+		if text := w.written(c.Args[0]); text != "" {
+			w.put(path.Clean(c.Args[1]), text)
+		}
 	}
 	if run.words == nil && (run.script == "" || run.script == unknownValue) {
 		return
@@ -567,6 +619,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			return
 		}
 		defer w.position(0, run.args)()
+		defer w.environment(env)()
 		w.script(run.script)
 		return
 	}
@@ -577,6 +630,24 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	w.nesting++
 	w.words(run.words, run.env, r, from)
 	w.nesting--
+}
+
+// copies are commands that give a file a second name, or another one.
+var copies = map[string]bool{"cp": true, "mv": true, "ln": true, "install": true}
+
+// operandsOfSet are the words that become positional parameters.
+func operandsOfSet(words []string) []string {
+	for i := 0; i < len(words); i++ {
+		switch w := words[i]; {
+		case w == "--" || w == "-":
+			return words[i+1:]
+		case len(w) < 2 || w[0] != '-' && w[0] != '+':
+			return words[i:]
+		case w[len(w)-1] == 'o':
+			i++
+		}
+	}
+	return nil
 }
 
 // position sets the positional parameters from $first on until undo.
@@ -610,10 +681,32 @@ func (w *walker) position(first int, args []string) (undo func()) {
 	}
 }
 
-// positional says whether a function does something with its arguments.
-func positional(body *syntax.Stmt) (found bool) {
-	syntax.Walk(body, func(n syntax.Node) bool {
-		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil && strings.Trim(p.Param.Value, "0123456789@*") == "" {
+// environment sets the variables that stand before a command until undo.
+func (w *walker) environment(env []string) (undo func()) {
+	type variable struct {
+		name, value string
+		set         bool
+	}
+	before := make([]variable, 0, len(env))
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		old, set := w.vars[name]
+		before = append(before, variable{name, old, set})
+		w.vars[name] = value
+	}
+	return func() {
+		for _, v := range slices.Backward(before) {
+			if w.vars[v.name] = v.value; !v.set {
+				delete(w.vars, v.name)
+			}
+		}
+	}
+}
+
+// varies says whether what a function does depends on when it is called.
+func varies(body *syntax.Stmt) (found bool) {
+	walk(body, func(n syntax.Node) bool {
+		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
 			found = true
 		}
 		return !found

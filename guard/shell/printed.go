@@ -42,6 +42,11 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 	case *syntax.Subshell:
 		return w.printed(cmd.Stmts, in)
 	}
+	if st.Cmd == nil && len(st.Redirs) == 1 && st.Redirs[0].Op == syntax.RdrIn { // $(<file)
+		file, _ := w.text(st.Redirs[0].Word)
+		text := w.written(file)
+		return text, text != ""
+	}
 	call, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || len(call.Args) == 0 || w.outputs >= 3 { // its words are evaluated again: never again within again
 		return "", false
@@ -162,6 +167,9 @@ func unescape(text string) string {
 
 // write remembers what a statement puts into files, should they be run later.
 func (w *walker) write(st *syntax.Stmt, files []string, in *input) {
+	if len(files) == 0 {
+		return
+	}
 	text, ok := w.output(st, in)
 	if !ok {
 		return

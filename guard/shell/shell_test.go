@@ -133,6 +133,13 @@ func TestPosix(t *testing.T) {
 		"ssh":                 {"ssh -p 22 host rm -rf /x", []string{"ssh -p 22 host rm -rf /x", "ssh>rm -rf /x"}},
 		"su -c":               {"su - root -c 'rm x'", []string{"su - root -c rm x", "su>rm x"}},
 		"powershell inside":   {`pwsh -NoProfile -Command "Remove-Item -Recurse x"`, []string{"pwsh -NoProfile -Command Remove-Item -Recurse x", "pwsh>remove-item -Recurse x"}},
+		"split braces":        {"for i in 1 2; do f() { a {b,c} $1; }; f d; done; case x in {a,b}) ;; esac", []string{"a b c $1", "f d", "a b c d", "a b c $1", "f d", "a b c d"}},
+		"quoted declaration":  {"export \"A=rm\" 'B=c'; $A $B", []string{"A=rm B=c export A=rm B=c", "rm c"}},
+		"set without dashes":  {"set -o errexit rm x; \"$@\"; set - ls y; $1 $2", []string{"set -o errexit rm x", "rm x", "set - ls y", "ls y"}},
+		"cluster ends in o":   {"bash -ceuo pipefail 'rm x'; bash -euo pipefail -c 'rm y'", []string{"bash -ceuo pipefail rm x", "bash>rm x", "bash -euo pipefail -c rm y", "bash>rm y"}},
+		"parted operators":    {": \"$\\\n\\\n(rm x)\"; <\\\n<E cat\n'\nE\nrm y # $\\\n(rm z)", []string{"rm x", ": $? from:rm", "cat", "rm y", "rm z"}},
+		"other fields":        {"IFS=,; X=rm,x; $X", []string{"IFS=, ", "X=rm,x ", "rm x"}},
+		"other descriptors":   {"bash /dev/fd/3 3<<< 'rm x'; . /proc/self/fd/0 <<< 'rm y'", []string{"bash /dev/fd/3", "bash>rm x", ". /proc/self/fd/0", ".>rm y"}},
 		"before an error":     {"rm -rf x\n)\nls", []string{"rm -rf x", "ls"}},
 		"unfinished quote":    {"rm -rf 'x", []string{"rm -rf x"}},
 		"empty":               {"", nil},
@@ -386,6 +393,9 @@ func TestRunsInTurn(t *testing.T) {
 		"echo 'rm x' > g; cat g | sh", "echo 'rm x' > g; eval \"$(cat g)\"", "cat <(echo 'rm x') | sh", "echo 'rm x' | tee y | sh", "A=(rm x); \"${A[@]}\"", "declare -a A=(rm x); ${A[*]}",
 		"read a b <<< 'rm x'; $a $b", "source /dev/stdin <<< 'rm x'", "bash /dev/stdin <<< 'rm x'", "setpriv --reuid 1000 rm x", "linux64 rm x", "for c in ls rm; do $c x; done", "for c in a b; do for d in ls rm; do $d $c; done; done", "while read c; do $c x; done <<< rm", "while read -r c d; do $c x; done <<E\nls\nrm y\nE",
 		"echo rm | while read c; do $c; done", "f() { \"$@\"; }; f 'rm' 'a b'", "A=(ls rm); for c in \"${A[@]}\"; do $c; done", "echo 'rm x' | xargs -I{} sh -c '{}'",
+		": ${x:=rm}; $x y", "x=rm bash -c '$x y'", "env x=rm sh -c '$x y'", "x=rm eval '$x y'", "f() { $x y; }; x=rm; f", "f() { $x y; }; x=rm f", "printf -v x r%s m; $x y", "time -- rm x",
+		"A=(rm x); ${A[0]} y", "A=(rm x); $A y", "A[0]=rm; ${A[0]} y", "mapfile -t A <<< 'rm x'; ${A[0]}", "echo 'rm x' | (read l; $l)", "echo 'rm x' > f; eval \"$(< f)\"",
+		"{ echo 'rm x'; } > f; . ./f", "(echo 'rm x') > f; . ./f", "echo 'rm x' > f; cp f g; . ./g", "echo 'rm x' > f; mv f g; sh g", "exec 3<<< 'rm x'; . /dev/fd/3",
 	} {
 		got := Posix(context.Background(), text, new(Room))
 		if !slices.ContainsFunc(got.Commands, func(c *Command) bool { return c.Name == "rm" }) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -100,6 +101,25 @@ func unclosedDocument(fault error) (stop string, ok bool) {
 	quoted, ok := strings.CutPrefix(parse.Text, "unclosed here-document ")
 	stop, err := strconv.Unquote(quoted)
 	return stop, ok && err == nil
+}
+
+// parted are operators that go on in the next line, where the parser doesn't
+// look for the rest of them.
+var parted = regexp.MustCompile(`[$<(](?:\\\n)+[({<]`)
+
+// joinParted joins them, but not where a comment may end with the line.
+func joinParted(text string) string {
+	var b strings.Builder
+	done := 0
+	for _, at := range parted.FindAllStringIndex(text, -1) {
+		line := text[strings.LastIndexByte(text[:at[0]], '\n')+1 : at[0]]
+		if strings.IndexByte(line, '#') < 0 {
+			b.WriteString(text[done : at[0]+1])
+			done = at[1] - 1
+		}
+	}
+	b.WriteString(text[done:])
+	return b.String()
 }
 
 // cutBackquotes takes out what stands between backquotes; an unknown value

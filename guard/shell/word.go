@@ -189,7 +189,7 @@ func (w *walker) split(word *syntax.Word, list []string, known *bool) []string {
 		}
 		for i := 0; i < len(p.text); i++ {
 			switch c := p.text[i]; {
-			case p.list && c == apart[0], p.split && (c == ' ' || c == '\t' || c == '\n'):
+			case p.list && c == apart[0], p.split && (c == ' ' || c == '\t' || c == '\n' || strings.IndexByte(w.vars["IFS"], c) >= 0):
 				if begun {
 					list = append(list, b.String())
 					b.Reset()
@@ -335,6 +335,14 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		name += "[@]"
 	}
 	value, ok := w.vars[name]
+	if i, is := element(p); is && (!ok || i != "0") {
+		all, array := w.vars[name+"[@]"]
+		n, _ := strconv.Atoi(i)
+		list := strings.SplitN(all[:min(len(all), maxValue)], apart, 64)
+		if ok = array && n < len(list); ok {
+			value = list[n]
+		}
+	}
 	if wholeArray(p) && !elements(p) { // "${a[*]}" is one word
 		value = strings.ReplaceAll(value, apart, " ")
 	}
@@ -342,7 +350,8 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		w.out.Limited = true
 		return "$" + name, false
 	}
-	plain := !p.Excl && !p.Length && !p.Width && (p.Index == nil || wholeArray(p)) && p.Slice == nil && p.Repl == nil && p.Names == 0
+	_, simple := element(p)
+	plain := !p.Excl && !p.Length && !p.Width && (p.Index == nil || wholeArray(p) || simple) && p.Slice == nil && p.Repl == nil && p.Names == 0
 	switch {
 	case plain && p.Exp == nil && ok:
 		return value, true
@@ -351,6 +360,9 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		byDefault, defined := w.text(p.Exp.Word)
 		if ok && value != "" {
 			return value, true
+		}
+		if defined && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
+			w.vars[name] = byDefault
 		}
 		return byDefault, defined
 	}
@@ -368,6 +380,19 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 func wholeArray(p *syntax.ParamExp) bool {
 	index, ok := p.Index.(*syntax.Word)
 	return ok && (index.Lit() == "@" || index.Lit() == "*")
+}
+
+// element is the index of ${a[1]}, or of $a should that be an array.
+func element(p *syntax.ParamExp) (index string, ok bool) {
+	if p.Index == nil {
+		return "0", true
+	}
+	word, ok := p.Index.(*syntax.Word)
+	if !ok {
+		return "", false
+	}
+	index = word.Lit()
+	return index, index != "" && len(index) < 4 && strings.Trim(index, "0123456789") == ""
 }
 
 // elements is $@ or ${a[@]}, whose elements stay apart also within quotes.

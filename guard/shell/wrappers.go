@@ -157,7 +157,7 @@ func (c *Command) runs() (r inner) {
 
 // scriptFile is a script by its file, with its arguments.
 func scriptFile(words []string) inner {
-	if f := words[0]; f == "/dev/stdin" || f == "/dev/fd/0" || f == "-" {
+	if f := words[0]; f == "/dev/stdin" || f == "/dev/fd/0" || f == "/proc/self/fd/0" || f == "-" {
 		return inner{stdin: true}
 	}
 	return inner{file: words[0], args: words}
@@ -291,7 +291,7 @@ func (c *Command) shellRuns() inner {
 				i++
 			}
 		case len(w) > 1 && (w[0] == '-' || w[0] == '+'):
-			if strings.ContainsAny(w[1:], "oO") && !strings.Contains(w, "c") {
+			if strings.ContainsAny(w[1:], "oO") { // -o NAME, -euo NAME, -ceo NAME
 				i++
 			}
 			command = command || w[0] == '-' && strings.Contains(w, "c")
