@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func (w *walker) script(text string) {
 	w.nesting++
 	defer func() { w.nesting-- }()
 	if strings.Contains(text, "\r") {
-		text = returns.Replace(text)
+		text = returns.Replace(namedReturn.ReplaceAllString(text, "$1\x01\n"))
 	}
 	if done := w.room.trees.Statements(text, w.top); done < len(text) {
 		w.rest(text[done:])
@@ -67,6 +68,10 @@ func (w *walker) script(text string) {
 // the parser they are blanks, "\r# x; rm y" a comment, and "\\\r\n" no end of the
 // line. At the end of a line they stay away.
 var returns = strings.NewReplacer("\\\r\n", "\\\x01\n", "\r\n", "\n", "\r", "\x01")
+
+// namedReturn is a redirection to a file whose name is the return: without it the
+// next line would be the name.
+var namedReturn = regexp.MustCompile(`([<>][|&]?[ \t]*)\r\n`)
 
 // top takes a statement that no other one holds.
 func (w *walker) top(st *syntax.Stmt) {
@@ -136,10 +141,14 @@ func (w *walker) rough(text string) {
 // prefix are the reserved words that a command may follow.
 var prefix = map[string]bool{"if": true, "then": true, "elif": true, "else": true, "while": true, "until": true, "do": true, "!": true}
 
-// assigns says whether a word is NAME=VALUE.
+// assigns says whether a word is NAME=VALUE, or NAME[INDEX]=VALUE.
 func assigns(word string) bool {
 	name, _, ok := strings.Cut(word, "=")
-	return ok && syntax.ValidName(strings.TrimSuffix(name, "+"))
+	name = strings.TrimSuffix(name, "+")
+	if array, index, is := strings.Cut(name, "["); is && strings.HasSuffix(index, "]") {
+		name = array
+	}
+	return ok && syntax.ValidName(name)
 }
 
 // full says that no more commands are taken. Statements count, not what they

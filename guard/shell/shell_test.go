@@ -140,6 +140,8 @@ func TestPosix(t *testing.T) {
 		"parted operators":    {": \"$\\\n\\\n(rm x)\"; <\\\n<E cat\n'\nE\nrm y # $\\\n(rm z)", []string{"rm x", ": $? from:rm", "cat", "rm y", "rm z"}},
 		"other fields":        {"IFS=,; X=rm,x; $X", []string{"IFS=, ", "X=rm,x ", "rm x"}},
 		"other descriptors":   {"bash /dev/fd/3 3<<< 'rm x'; . /proc/self/fd/0 <<< 'rm y'", []string{"bash /dev/fd/3", "bash>rm x", ". /proc/self/fd/0", ".>rm y"}},
+		"element before":      {"A[1]= rm x\nA[1]+=2 B=3 rm y", []string{"rm x", "rm y"}},
+		"file named return":   {"ls >| \r\n rm x", []string{"ls >\x01", "rm x"}},
 		"before an error":     {"rm -rf x\n)\nls", []string{"rm -rf x", "ls"}},
 		"unfinished quote":    {"rm -rf 'x", []string{"rm -rf x"}},
 		"empty":               {"", nil},
