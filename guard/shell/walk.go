@@ -1,0 +1,282 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+func (w *walker) stmts(list []*syntax.Stmt) {
+	for _, st := range list {
+		w.stmt(st, nil)
+	}
+}
+
+type redirs struct {
+	reads, writes []string
+	in            *input
+}
+
+func (w *walker) redirs(list []*syntax.Redirect) (r redirs) {
+	for _, rd := range list {
+		switch rd.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			text, known := w.text(rd.Hdoc)
+			w.given(&r, rd, text, known)
+		case syntax.WordHdoc:
+			text, known := w.text(rd.Word)
+			w.given(&r, rd, text+"\n", known)
+		case syntax.RdrIn:
+			text, _ := w.text(rd.Word)
+			r.reads = append(r.reads, text)
+			if printed := w.written(text); printed != "" {
+				r.in = &input{text: printed, known: true}
+			}
+		case syntax.DplIn, syntax.DplOut:
+			text, _ := w.text(rd.Word)
+			if strings.Trim(text, "0123456789-") != "" { // >& FILE is &> FILE
+				r.writes = append(r.writes, text)
+			}
+		default:
+			text, _ := w.text(rd.Word)
+			r.writes = append(r.writes, text)
+		}
+	}
+	return r
+}
+
+// given is a text that a descriptor is to give, standard input if none is named.
+func (w *walker) given(r *redirs, rd *syntax.Redirect, text string, known bool) {
+	switch {
+	case rd.N == nil || rd.N.Value == "0":
+		r.in = &input{text: text, known: known}
+	case known:
+		w.put("/dev/fd/"+rd.N.Value, text)
+	}
+}
+
+func (w *walker) stmt(st *syntax.Stmt, in *input) {
+	if st == nil {
+		return
+	}
+	if w.full() {
+		w.out.Limited = true
+		return
+	}
+	mark := len(w.names)
+	r := w.redirs(st.Redirs)
+	if r.in == nil {
+		r.in = in
+	}
+	switch cmd := st.Cmd.(type) {
+	case *syntax.CallExpr:
+		w.call(cmd, &r, mark)
+		w.write(st, r.writes, in)
+		return
+	case *syntax.DeclClause:
+		w.declare(cmd)
+	case *syntax.BinaryCmd:
+		if cmd.Op == syntax.Pipe || cmd.Op == syntax.PipeAll {
+			w.pipeline(st, r.in)
+		} else {
+			w.stmt(cmd.X, r.in)
+			w.stmt(cmd.Y, r.in)
+		}
+	case *syntax.Subshell:
+		for _, s := range cmd.Stmts {
+			w.stmt(s, r.in)
+		}
+		w.write(st, r.writes, r.in)
+	case *syntax.Block:
+		for _, s := range cmd.Stmts {
+			w.stmt(s, r.in)
+		}
+		w.write(st, r.writes, r.in)
+	case *syntax.IfClause:
+		for c := cmd; c != nil; c = c.Else {
+			w.stmts(c.Cond)
+			w.stmts(c.Then)
+		}
+	case *syntax.WhileClause:
+		w.while(cmd, r.in)
+	case *syntax.ForClause:
+		if loop, ok := cmd.Loop.(*syntax.WordIter); ok {
+			var items []string
+			for _, item := range loop.Items {
+				n := len(items)
+				if items = w.fields(item, items); len(items) > n && sequences(item) {
+					items = items[:n+1]
+				}
+			}
+			w.each(len(items), cmd.Do, func(i int) { w.vars[loop.Name.Value] = items[i] })
+		} else {
+			w.inner(cmd.Loop)
+			w.stmts(cmd.Do)
+		}
+	case *syntax.CaseClause:
+		w.text(cmd.Word)
+		for _, item := range cmd.Items {
+			for _, pattern := range item.Patterns {
+				w.inner(pattern)
+			}
+			w.stmts(item.Stmts)
+		}
+	case *syntax.FuncDecl:
+		w.stmt(cmd.Body, nil)
+		if cmd.Name != nil && varies(cmd.Body) {
+			if w.funcs == nil {
+				w.funcs = map[string]*syntax.Stmt{}
+			}
+			w.funcs[cmd.Name.Value] = cmd.Body
+		}
+	case *syntax.TimeClause:
+		w.stmt(cmd.Stmt, r.in)
+	case *syntax.CoprocClause:
+		w.stmt(cmd.Stmt, r.in)
+	case nil:
+	default:
+		w.inner(cmd)
+	}
+	if len(r.reads)+len(r.writes) > 0 {
+		w.add(&Command{Reads: r.reads, Writes: r.writes, Via: w.via})
+	}
+}
+
+// each looks at a loop's body for each of n values that set gives its variable;
+// with none it is looked at once. Each time but the first counts as a value of
+// the body's size.
+func (w *walker) each(n int, body []*syntax.Stmt, set func(i int)) {
+	size := leastRound
+	if len(body) > 0 {
+		size = max(size, int(body[len(body)-1].End().Offset()-body[0].Pos().Offset()))
+	}
+	for i := range max(1, n) {
+		if i > 0 {
+			if w.expanded += size; w.expanded > maxExpanded {
+				w.out.Limited = true
+				return
+			}
+		}
+		if n > 0 {
+			set(i)
+		}
+		w.stmts(body)
+	}
+}
+
+// while gives its input to the condition: read takes a line of it each time.
+func (w *walker) while(cmd *syntax.WhileClause, in *input) {
+	cond := func(in *input) {
+		for _, st := range cmd.Cond {
+			w.stmt(st, in)
+		}
+	}
+	if text, ok := w.read(in); ok && reading(cmd.Cond) {
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		w.each(len(lines), cmd.Do, func(i int) { cond(&input{text: lines[i], known: true}) })
+		return
+	}
+	cond(in)
+	w.stmts(cmd.Do)
+}
+
+// reading says that a condition is one call of read.
+func reading(cond []*syntax.Stmt) bool {
+	if len(cond) != 1 {
+		return false
+	}
+	call, ok := cond[0].Cmd.(*syntax.CallExpr)
+	return ok && len(call.Args) > 0 && call.Args[0].Lit() == "read"
+}
+
+// inner walks the substitutions within a node that runs nothing itself.
+func (w *walker) inner(n syntax.Node) {
+	walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst:
+			w.stmts(n.Stmts)
+			return false
+		case *syntax.ProcSubst:
+			w.stmts(n.Stmts)
+			return false
+		}
+		return true
+	})
+}
+
+// walk is syntax.Walk, which panics at braces that an evaluation has split.
+func walk(n syntax.Node, f func(syntax.Node) bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		word, ok := n.(*syntax.Word)
+		if !ok || !slices.ContainsFunc(word.Parts, isBraces) {
+			return n == nil || f(n)
+		}
+		for _, part := range word.Parts {
+			braces, ok := part.(*syntax.BraceExp)
+			if !ok {
+				walk(part, f)
+				continue
+			}
+			for _, element := range braces.Elems {
+				walk(element, f)
+			}
+		}
+		return false
+	})
+}
+
+func (w *walker) pipeline(st *syntax.Stmt, in *input) {
+	var room [8]*syntax.Stmt
+	stages := room[:0]
+	for {
+		b, ok := st.Cmd.(*syntax.BinaryCmd)
+		if !ok || b.Op != syntax.Pipe && b.Op != syntax.PipeAll {
+			break
+		}
+		stages = append(stages, b.Y)
+		st = b.X
+	}
+	stages = append(stages, st)
+	slices.Reverse(stages)
+	var places [len(room) + 1]int
+	begins := append(places[:0], len(w.out.Commands))
+	for i, stage := range stages {
+		w.stmt(stage, in)
+		begins = append(begins, len(w.out.Commands))
+		if i+1 < len(stages) {
+			in = w.room.input(stage, in)
+		}
+	}
+	for i := range stages {
+		before := w.namesOf(begins[max(0, i-neighbours)], begins[i])
+		after := w.namesOf(begins[i+1], begins[min(len(stages), i+1+neighbours)])
+		for j := begins[i]; j < begins[i+1]; j++ {
+			c := w.out.Commands[j]
+			c.From = joined(c.From, before)
+			c.To = joined(c.To, after)
+		}
+	}
+}
+
+// joined is a followed by b, in memory of its own unless one is empty: neither
+// is ever appended to in place.
+func joined(a, b []string) []string {
+	switch {
+	case len(a) == 0:
+		return b[:len(b):len(b)]
+	case len(b) == 0:
+		return a
+	}
+	return append(a[:len(a):len(a)], b...)
+}
+
+func (w *walker) namesOf(from, to int) []string {
+	names := w.room.list(to - from)
+	for i := from; i < to; i++ {
+		if n := w.out.Commands[i].Name; n != "" {
+			names = append(names, n)
+		}
+	}
+	return names
+}
