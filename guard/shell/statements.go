@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -103,20 +102,32 @@ func unclosedDocument(fault error) (stop string, ok bool) {
 	return stop, ok && err == nil
 }
 
-// parted are operators that go on in the next line, where the parser doesn't
-// look for the rest of them.
-var parted = regexp.MustCompile(`[$<(](?:\\\n)+[({<]`)
-
-// joinParted joins them, but not where a comment may end with the line.
+// joinParted joins operators that go on in the next line, "$\\\n(", where the
+// parser doesn't look for the rest of them; but not where a comment may end with
+// the line.
 func joinParted(text string) string {
+	const goesOn = "\\\n"
 	var b strings.Builder
 	done := 0
-	for _, at := range parted.FindAllStringIndex(text, -1) {
-		line := text[strings.LastIndexByte(text[:at[0]], '\n')+1 : at[0]]
-		if strings.IndexByte(line, '#') < 0 {
-			b.WriteString(text[done : at[0]+1])
-			done = at[1] - 1
+	for at := 0; ; {
+		n := strings.Index(text[at:], goesOn)
+		if n < 0 {
+			break
 		}
+		begin := at + n
+		for at = begin; strings.HasPrefix(text[at:], goesOn); {
+			at += len(goesOn)
+		}
+		if begin == 0 || at == len(text) || strings.IndexByte("$<(", text[begin-1]) < 0 || strings.IndexByte("({<", text[at]) < 0 {
+			continue
+		}
+		if line := text[strings.LastIndexByte(text[:begin], '\n')+1 : begin]; strings.IndexByte(line, '#') < 0 {
+			b.WriteString(text[done:begin])
+			done = at
+		}
+	}
+	if done == 0 {
+		return text
 	}
 	b.WriteString(text[done:])
 	return b.String()
