@@ -269,6 +269,8 @@ func TestYield(t *testing.T) {
 		yields  bool
 	}{
 		{name: "in force", yields: true},
+		{name: "a control character", policy: strings.Replace(policy, `"x"]`, "\"x\ny\"]", 1)},
+		{name: "a control character in a key", policy: strings.Replace(policy, `"args"`, "\"ar\tgs\"", 1)},
 		{name: "later version", env: map[string]string{"COPILOT_CLI_BINARY_VERSION": "1.1.0"}, yields: true},
 		{name: "much later version", env: map[string]string{"COPILOT_CLI_BINARY_VERSION": "2.0.0-3"}, yields: true},
 		{name: "CLI transcript", stdin: `{"hook_event_name":"PreToolUse","tool_name":"bash","transcript_path":"/h/.copilot/session-state/s/events.jsonl"}`, yields: true},
@@ -402,7 +404,8 @@ func TestPolicyInPieces(t *testing.T) {
 	}
 }
 
-// FuzzPolicy: the size of the buffer makes no difference.
+// FuzzPolicy: the size of the buffer makes no difference, and what is found in
+// force a strict reader finds, too: the host is one.
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(`{"version":1,"hooks":{"a":[{"type":"command","exec":"x","env":{"PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15,"x-pinta":{"owner":"pinta-agent"}}]}}`), uint16(3))
 	f.Add([]byte(`{"hooks":{"a":[]},"hooks":{"b":[{}]} }`), uint16(1))
@@ -410,6 +413,18 @@ func FuzzPolicy(f *testing.F) {
 		small := inForce(policyText(string(data)), make([]byte, max(size, 1)), "a")
 		if large := inForce(policyText(string(data)), make([]byte, len(data)+1), "a"); small != large {
 			t.Errorf("in pieces of %d bytes: %v, at once: %v", size, small, large)
+		}
+		if !small {
+			return
+		}
+		var policy struct {
+			Version json.Number                  `json:"version"`
+			Hooks   map[string][]json.RawMessage `json:"hooks"`
+		}
+		strict := json.NewDecoder(bytes.NewReader(data))
+		strict.DisallowUnknownFields()
+		if err := strict.Decode(&policy); err != nil || !json.Valid(data) || policy.Version != "1" || len(policy.Hooks["a"]) == 0 {
+			t.Errorf("in force, but %v: %q", err, data)
 		}
 	})
 }

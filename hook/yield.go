@@ -191,7 +191,7 @@ func (s *stream) word() []byte { return s.head[:s.n] }
 func (s *stream) value() bool {
 	s.next()
 	s.n = 0
-	var scan rawjson.Scanner
+	scan := rawjson.Scanner{Strict: true} // as the host is: what it can't read it skips
 	for len(s.rest) > 0 || s.more() {
 		n, complete, err := scan.Feed(s.rest)
 		s.n += copy(s.head[s.n:], s.rest[:n])

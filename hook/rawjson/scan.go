@@ -17,6 +17,8 @@ var ErrSyntax = errors.New("json: syntax error")
 // Scanner finds the end of one JSON value in text that arrives in pieces; every byte is looked at once. The zero value is
 // ready for use. It keeps one bit for each open object or array.
 type Scanner struct {
+	Strict bool // raw control characters inside strings are an error, as for any other reader
+
 	state state
 	key   bool   // the string being read is a member's key
 	rest  string // what is still to come of true, false or null
@@ -62,7 +64,12 @@ func (s *Scanner) Feed(data []byte) (n int, complete bool, err error) {
 		c := data[i]
 		switch s.state {
 		case inString:
-			if i = special(data, i); i == len(data) {
+			from := i
+			i = special(data, i)
+			if s.Strict && control(data[from:i]) {
+				return from, false, s.fail()
+			}
+			if i == len(data) {
 				return i, false, nil
 			}
 			c = data[i]
@@ -255,6 +262,15 @@ func numberStep(s state, c byte) (state, bool) {
 
 func numberMayEnd(s state) bool {
 	return s == inZero || s == inInt || s == inFraction || s == inExpDigits
+}
+
+func control(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' {
+			return true
+		}
+	}
+	return false
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
