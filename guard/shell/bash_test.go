@@ -22,52 +22,67 @@ var fragments = strings.Split("\"a\"|'a'|#|#b|(|)|$(|`|\\|\n| |;|{ |; }|<<E|\nE\
 // the commands. PINTA_SCRIPTS asks for more than a few of them, PINTA_SEED for
 // others.
 func TestSeesWhatBashRuns(t *testing.T) {
+	scripts, r := atRandom(1500)
+	unseen := map[string]string{} // by file
+	for i := range scripts {
+		text := scriptAtRandom(r)
+		if s := Posix(context.Background(), text, new(Room)); !s.Limited && !echoes(s) {
+			unseen[fmt.Sprintf("%05d", i)] = text
+		}
+	}
+	for file, out := range printedByBash(t, unseen) {
+		if bytes.HasPrefix(out, []byte("MARK")) || bytes.Contains(out, []byte("\nMARK")) {
+			t.Errorf("%q runs echo, which isn't seen", unseen[file])
+		}
+	}
+	t.Logf("%d scripts, %d of them without a sign of echo", scripts, len(unseen))
+}
+
+// atRandom is how many scripts to make, and what to make them by.
+func atRandom(scripts int) (int, *rand.Rand) {
+	if n, err := strconv.Atoi(os.Getenv("PINTA_SCRIPTS")); err == nil {
+		scripts = n
+	}
+	seed, err := strconv.ParseUint(os.Getenv("PINTA_SEED"), 10, 64)
+	if err != nil {
+		seed = 1
+	}
+	return scripts, rand.New(rand.NewPCG(seed, 0))
+}
+
+// printedByBash runs scripts, which find no program but bash, and returns what
+// each of them prints.
+func printedByBash(t *testing.T, scripts map[string]string) map[string][]byte {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("needs bash")
 	}
-	scripts, seed := 1500, uint64(1)
-	if n, err := strconv.Atoi(os.Getenv("PINTA_SCRIPTS")); err == nil {
-		scripts = n
-	}
-	if n, err := strconv.ParseUint(os.Getenv("PINTA_SEED"), 10, 64); err == nil {
-		seed = n
-	}
-	r := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	unseen := map[string]string{} // by file
-	for i := range scripts {
-		text := scriptAtRandom(r)
-		if s := Posix(context.Background(), text, new(Room)); s.Limited || echoes(s) {
-			continue
-		}
-		file := fmt.Sprintf("%05d", i)
-		unseen[file] = text
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+	for _, name := range []string{"work", "bin"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(bash, "-c", `FUNCNEST=9; cd work; for f in ../[0-9]*; do ( . "$f" ) >"$f.out" 2>/dev/null </dev/null; done`)
-	cmd.Dir, cmd.Env = dir, []string{"PATH=/nonexistent"}
+	if err := os.Symlink(bash, filepath.Join(dir, "bin", "bash")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range scripts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(bash, "-c", `FUNCNEST=9; cd work; for f in ../[0-9]*; do ( . "$f" ) >"$f.out" 2>/dev/null 3>&1 </dev/null; done`)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + filepath.Join(dir, "bin")}
 	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState == nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for file, text := range unseen {
-		out, err := os.ReadFile(filepath.Join(dir, file+".out"))
-		if err != nil {
+	printed := map[string][]byte{}
+	for name := range scripts {
+		if printed[name], err = os.ReadFile(filepath.Join(dir, name+".out")); err != nil {
 			t.Fatal(err)
 		}
-		for line := range bytes.Lines(out) {
-			if bytes.HasPrefix(line, []byte("MARK")) {
-				t.Errorf("%q runs echo, which isn't seen", text)
-				break
-			}
-		}
 	}
-	t.Logf("%d scripts, %d of them without a sign of echo", scripts, len(unseen))
+	return printed
 }
 
 func scriptAtRandom(r *rand.Rand) string {

@@ -55,7 +55,7 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 				elements = w.fields(e.Value, elements)
 			}
 		}
-		w.vars[a.Name.Value+"[@]"] = strings.Join(elements, apart)
+		w.vars.set(a.Name.Value+"[@]", strings.Join(elements, apart))
 	}
 	if a.Index != nil {
 		w.inner(a.Index)
@@ -65,7 +65,7 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 		name = a.Name.Value
 	} else {
 		if name, text, _ := strings.Cut(value, "="); known && assigns(value) { // export "A=b"
-			w.vars[name] = text
+			w.vars.set(name, text)
 		}
 		return value
 	}
@@ -74,12 +74,13 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 	}
 	if first, ok := a.Index.(*syntax.Word); keep && a.Array == nil && (a.Index == nil || ok && first.Lit() == "0") {
 		if a.Append {
-			value = w.vars[name] + value
+			before, isKnown := w.vars.get(name)
+			value, known = before+value, known && isKnown
 		}
 		if known {
-			w.vars[name] = value
+			w.vars.set(name, value)
 		} else {
-			delete(w.vars, name)
+			w.vars.unset(name)
 		}
 	}
 	return name + "=" + value
@@ -88,9 +89,23 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 func (w *walker) declare(d *syntax.DeclClause) {
 	words := []string{d.Variant.Value}
 	var env []string
+	exports, local := d.Variant.Value == "export", w.inFunction > 0 && d.Variant.Value != "export" && d.Variant.Value != "readonly"
 	for _, a := range d.Args {
+		if a.Name != nil && local {
+			w.locals = append(w.locals, w.vars.saved(a.Name.Value, a.Name.Value+"[@]"))
+			if a.Naked { // unset in bash, in dash what it was
+				w.ways(true, func() { w.vars.unset(a.Name.Value) })
+			}
+		}
 		word := w.assign(a, true)
 		words = append(words, word)
+		if a.Name == nil && len(word) > 1 && word[0] == '-' {
+			exports = exports || strings.Contains(word, "x")
+			local = local && !strings.Contains(word, "g")
+		}
+		if name, _, _ := strings.Cut(word, "="); exports {
+			w.vars.export(name)
+		}
 		if a.Name != nil && !a.Naked || a.Name == nil && assigns(word) {
 			env = append(env, word)
 		}
@@ -148,7 +163,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	if body := w.funcs[c.Name]; body != nil && w.nesting < maxNesting {
 		w.nesting++
 		undo, restore := w.position(1, c.Argv), w.environment(env)
-		w.stmt(body, in)
+		w.function(body, in)
 		restore()
 		undo()
 		w.nesting-- // and on: whether the function is defined by then isn't known
@@ -172,15 +187,25 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	}
 	if n := len(c.Args); n > 0 && in != nil && (c.Name == "mapfile" || c.Name == "readarray") {
 		if text, ok := w.read(in); ok {
-			w.vars[c.Args[n-1]+"[@]"] = strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", apart)
+			w.vars.set(c.Args[n-1]+"[@]", strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", apart))
 		}
 	}
-	if c.Name == "set" {
+	switch c.Name {
+	case "set":
 		w.position(1, operandsOfSet(c.Argv))
+		if i := slices.Index(c.Argv, "allexport"); slices.Contains(c.Flags, "a") || i > 0 && c.Argv[i-1] == "-o" {
+			w.vars.set(exportsAll, "")
+		} else if slices.Contains(c.Argv, "+a") || i > 0 {
+			w.vars.unset(exportsAll)
+		}
+	case "unset":
+		for _, name := range c.Args {
+			w.vars.unset(name)
+		}
 	}
 	if c.Name == "printf" && len(c.Argv) > 2 && c.Argv[0] == "-v" {
 		if text, ok := formatted(c.Argv[2], c.Argv[3:]); ok {
-			w.vars[c.Argv[1]] = text
+			w.vars.set(c.Argv[1], text)
 		}
 	}
 	if len(c.Args) == 2 && copies[c.Name] {
@@ -203,9 +228,19 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			}
 			return
 		}
-		defer w.position(0, run.args)()
-		defer w.environment(env)()
-		w.script(run.script)
+		run := func() {
+			defer w.position(0, run.args)()
+			defer w.environment(env)()
+			w.script(run.script)
+		}
+		switch c.Name {
+		case "eval", "source", ".", "alias":
+			run()
+		case "trap":
+			w.ways(true, run)
+		default:
+			w.process(run)
+		}
 		return
 	}
 	if w.nesting >= maxNesting {
@@ -235,68 +270,71 @@ func operandsOfSet(words []string) []string {
 	return nil
 }
 
-// position sets the positional parameters from $first on until undo.
-func (w *walker) position(first int, args []string) (undo func()) {
-	before := map[string]string{}
-	set := func(name, value string) {
-		before[name] = w.vars[name]
-		if w.vars[name] = value; value == "" {
-			delete(w.vars, name)
-		}
+// function looks at the body of a function that is called.
+func (w *walker) function(body *syntax.Stmt, in *input) {
+	outer := len(w.locals)
+	w.inFunction++
+	w.leavable(leaves(body), func() { w.stmt(body, in) })
+	w.inFunction--
+	for _, restore := range slices.Backward(w.locals[outer:]) {
+		restore()
 	}
-	if len(args) == 0 {
-		return func() {}
-	}
-	for n := first; n <= 9; n++ {
-		value := ""
-		if n-first < len(args) {
-			value = args[n-first]
-		}
-		set(strconv.Itoa(n), value)
-	}
-	args = args[min(1-first, len(args)):]
-	set("@", strings.Join(args, apart))
-	set("*", strings.Join(args, " "))
-	return func() {
-		for name, value := range before {
-			if w.vars[name] = value; value == "" {
-				delete(w.vars, name)
-			}
-		}
-	}
-}
-
-// environment sets the variables that stand before a command until undo.
-func (w *walker) environment(env []string) (undo func()) {
-	type variable struct {
-		name, value string
-		set         bool
-	}
-	before := make([]variable, 0, len(env))
-	for _, e := range env {
-		name, value, _ := strings.Cut(e, "=")
-		old, set := w.vars[name]
-		before = append(before, variable{name, old, set})
-		w.vars[name] = value
-	}
-	return func() {
-		for _, v := range slices.Backward(before) {
-			if w.vars[v.name] = v.value; !v.set {
-				delete(w.vars, v.name)
-			}
-		}
-	}
+	w.locals = w.locals[:outer]
 }
 
 // varies says whether what a function does depends on when it is called.
 func varies(body *syntax.Stmt) (found bool) {
 	walk(body, func(n syntax.Node) bool {
-		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			found = found || n.Param != nil
+		case *syntax.Assign:
 			found = true
 		}
 		return !found
 	})
 	return found
+}
+
+// position sets the positional parameters from $first on until undo.
+func (w *walker) position(first int, args []string) (undo func()) {
+	if len(args) == 0 {
+		return func() {}
+	}
+	names := []string{"@", "*"}
+	for n := first; n <= 9; n++ {
+		names = append(names, strconv.Itoa(n))
+	}
+	undo = w.vars.saved(names...)
+	for n := first; n <= 9; n++ {
+		if name := strconv.Itoa(n); n-first < len(args) && args[n-first] != "" {
+			w.vars.set(name, args[n-first])
+		} else {
+			w.vars.unset(name)
+		}
+	}
+	args = args[min(1-first, len(args)):]
+	w.vars.set("@", strings.Join(args, apart))
+	w.vars.set("*", strings.Join(args, " "))
+	return undo
+}
+
+// environment sets the variables that stand before a command until undo.
+func (w *walker) environment(env []string) (undo func()) {
+	if len(env) == 0 {
+		return func() {}
+	}
+	names := make([]string, len(env))
+	for i, e := range env {
+		names[i], _, _ = strings.Cut(e, "=")
+	}
+	undo = w.vars.saved(names...)
+	for i, e := range env {
+		_, text, _ := strings.Cut(e, "=")
+		w.vars.set(names[i], text)
+		w.vars.export(names[i])
+	}
+	return undo
 }
 
 // readInto is the builtin read: a word of the first line for each name, the
@@ -308,11 +346,11 @@ func (w *walker) readInto(names []string, in *input) {
 	for i, name := range names {
 		switch {
 		case !ok || i >= len(words):
-			delete(w.vars, name)
+			w.vars.unset(name)
 		case i == len(names)-1:
-			w.vars[name] = strings.Join(words[i:], " ")
+			w.vars.set(name, strings.Join(words[i:], " "))
 		default:
-			w.vars[name] = words[i]
+			w.vars.set(name, words[i])
 		}
 	}
 }

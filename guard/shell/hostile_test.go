@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,19 @@ func TestHostileScripts(t *testing.T) {
 		"indirect":  "a=b; b=a; " + strings.Repeat("c=${!a}; ", 20000),
 		"arith":     "a=1; " + strings.Repeat("b=${a:$((1<<60)):9}; ", 5000),
 		"xargs":     "echo " + strings.Repeat("a ", 50000) + "| xargs " + strings.Repeat("xargs ", 5000),
+		"elifs":     "if a; then v=1\n" + numbered(20000, "elif a; then v%d=1\n") + "fi",
+		"ifs":       numbered(1500, "if a; then v%d=1\n") + strings.Repeat("fi\n", 1500),
+		"ands":      "a" + numbered(20000, " && v%d=1"),
+		"ors":       "a" + numbered(20000, " || v%d=1"),
+		"items":     "case a in\n" + numbered(20000, "%[1]d) v%[1]d=1;;\n") + "esac",
+		"falling":   "case a in\n" + numbered(5000, "%[1]d) v%[1]d=1;&\n") + "esac",
+		"choices":   numbered(40, "a && x%[1]d=a; b && x%[1]d=b\n") + "$(( " + numbered(40, "x%d +") + " 1)) " + numbered(40, "$x%d"),
+		"growing":   strings.Repeat("while a; do b && x=$x$y; c && y=$y$x\n", 30) + "echo $x $y\n" + strings.Repeat("done\n", 30),
+		"loops":     "a && x=b\n" + strings.Repeat("for i in $x $y $i; do b && y=$x$i\n", 30) + "echo $x $y\n" + strings.Repeat("done\n", 30),
+		"values":    numbered(300, "a && x=%d\n") + strings.Repeat("y=$x$y; z=$y$x\n", 300) + "$x $y $z",
+		"scopes":    numbered(3000, "( v%d=1\n") + strings.Repeat(")", 3000),
+		"hidden":    numbered(3000, "v%d=1\n") + "bash -c '" + numbered(3000, "$v%d;") + "'",
+		"locals":    "f() { " + numbered(3000, "local v%d; ") + " }; " + strings.Repeat("f; ", 3000),
 		"crontab":   "crontab - <<E\n" + strings.Repeat("* * * * * crontab - \n", 20000) + "E\n",
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
@@ -46,10 +60,20 @@ func TestHostileScripts(t *testing.T) {
 		s := Posix(ctx, text, new(Room))
 		d := time.Since(start)
 		cancel()
+		t.Logf("%s: %v, %d commands", name, d.Round(time.Millisecond), len(s.Commands))
 		if d > 15*time.Second || s.fault != nil {
 			t.Errorf("%s: %v, %d commands, fault %v", name, d, len(s.Commands), s.fault)
 		}
 	}
+}
+
+// numbered is a format again and again, with the numbers up to n.
+func numbered(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
 }
 
 // TestNestedSubstitutionsEnd: what is evaluated again is bounded, by the context and without it.

@@ -14,7 +14,7 @@ import (
 // error runs up to the line of the error, so what was parsed before counts; the
 // rest is cut into words roughly. The commands are put into room.
 func Posix(ctx context.Context, text string, room *Room) (out Script) {
-	w := &walker{ctx: ctx, room: room, vars: map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n", "SHELL": "sh", "BASH": "bash", "0": "bash"}}
+	w := &walker{ctx: ctx, room: room, vars: constants()}
 	defer func() {
 		if w.out.fault = recover(); w.out.fault != nil { // it must not let a command pass unseen
 			w.out.Partial, w.out.Limited = true, true
@@ -31,19 +31,21 @@ func Posix(ctx context.Context, text string, room *Room) (out Script) {
 }
 
 type walker struct {
-	ctx      context.Context
-	out      Script
-	vars     map[string]string           // constant values, in the order of the text
-	files    map[string]*strings.Builder // what the script puts into files
-	funcs    map[string]*syntax.Stmt     // bodies that depend on values
-	via      []string
-	names    []string // of the commands so far; what a command's own words ran stands behind its mark
-	nesting  int
-	outputs  int
-	steps    int // statements looked at
-	expanded int
-	room     *Room
-	spare    []piece // memory for the pieces of a word
+	ctx        context.Context
+	out        Script
+	vars       variables                   // in the order of the text
+	files      map[string]*strings.Builder // what the script puts into files
+	funcs      map[string]*syntax.Stmt     // bodies that depend on values, or set them
+	inFunction int
+	locals     []func() // give variables of a function back what they held
+	via        []string
+	names      []string // of the commands so far; what a command's own words ran stands behind its mark
+	nesting    int
+	outputs    int
+	steps      int // statements looked at
+	expanded   int
+	room       *Room
+	spare      []piece // memory for the pieces of a word
 }
 
 func (w *walker) script(text string) {

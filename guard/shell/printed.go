@@ -24,11 +24,15 @@ func (w *walker) read(in *input) (string, bool) {
 	if in == nil {
 		return "", false
 	}
-	if in.stage != nil {
-		in.text, in.known = w.output(in.stage, in.in)
-		in.stage = nil
+	if in.stage == nil {
+		return in.text, in.known
 	}
-	return in.text, in.known
+	several := len(w.vars.several)
+	text, known := w.output(in.stage, in.in)
+	if len(w.vars.several) == several { // else another value may give another text
+		in.text, in.known, in.stage = text, known, nil
+	}
+	return text, known
 }
 
 // output is what a stage prints, if that is plain from its text.

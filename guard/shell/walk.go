@@ -64,6 +64,15 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 		w.out.Limited = true
 		return
 	}
+	if st.Background || st.Coprocess {
+		w.apartFrom(func() { w.forValues(func() { w.look(st, in) }) })
+	} else {
+		w.forValues(func() { w.look(st, in) })
+	}
+}
+
+// look looks at a statement as its variables are.
+func (w *walker) look(st *syntax.Stmt, in *input) {
 	mark := len(w.names)
 	r := w.redirs(st.Redirs)
 	if r.in == nil {
@@ -77,53 +86,37 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 	case *syntax.DeclClause:
 		w.declare(cmd)
 	case *syntax.BinaryCmd:
-		if cmd.Op == syntax.Pipe || cmd.Op == syntax.PipeAll {
-			w.pipeline(st, r.in)
-		} else {
+		switch cmd.Op {
+		case syntax.AndStmt:
+			w.and(cmd, r.in)
+		case syntax.OrStmt:
 			w.stmt(cmd.X, r.in)
-			w.stmt(cmd.Y, r.in)
+			w.ways(true, func() { w.stmt(cmd.Y, r.in) })
+		default:
+			w.pipeline(st, r.in)
 		}
 	case *syntax.Subshell:
-		for _, s := range cmd.Stmts {
-			w.stmt(s, r.in)
-		}
+		w.apartFrom(func() { w.list(cmd.Stmts, r.in) })
 		w.write(st, r.writes, r.in)
 	case *syntax.Block:
-		for _, s := range cmd.Stmts {
-			w.stmt(s, r.in)
-		}
+		w.list(cmd.Stmts, r.in)
 		w.write(st, r.writes, r.in)
 	case *syntax.IfClause:
-		for c := cmd; c != nil; c = c.Else {
-			w.stmts(c.Cond)
-			w.stmts(c.Then)
-		}
+		w.choose(cmd, r.in)
 	case *syntax.WhileClause:
 		w.while(cmd, r.in)
 	case *syntax.ForClause:
 		if loop, ok := cmd.Loop.(*syntax.WordIter); ok {
-			var items []string
-			for _, item := range loop.Items {
-				n := len(items)
-				if items = w.fields(item, items); len(items) > n && sequences(item) {
-					items = items[:n+1]
-				}
-			}
-			w.each(len(items), cmd.Do, func(i int) { w.vars[loop.Name.Value] = items[i] })
+			w.forEach(loop, cmd.Do, r.in)
 		} else {
 			w.inner(cmd.Loop)
-			w.stmts(cmd.Do)
+			w.loop(nil, cmd.Do, r.in)
 		}
 	case *syntax.CaseClause:
 		w.text(cmd.Word)
-		for _, item := range cmd.Items {
-			for _, pattern := range item.Patterns {
-				w.inner(pattern)
-			}
-			w.stmts(item.Stmts)
-		}
+		w.cases(cmd.Items, r.in)
 	case *syntax.FuncDecl:
-		w.stmt(cmd.Body, nil)
+		w.ways(true, func() { w.function(cmd.Body, nil) })
 		if cmd.Name != nil && varies(cmd.Body) {
 			if w.funcs == nil {
 				w.funcs = map[string]*syntax.Stmt{}
@@ -143,51 +136,10 @@ func (w *walker) stmt(st *syntax.Stmt, in *input) {
 	}
 }
 
-// each looks at a loop's body for each of n values that set gives its variable;
-// with none it is looked at once. Each time but the first counts as a value of
-// the body's size.
-func (w *walker) each(n int, body []*syntax.Stmt, set func(i int)) {
-	size := leastRound
-	if len(body) > 0 {
-		size = max(size, int(body[len(body)-1].End().Offset()-body[0].Pos().Offset()))
+func (w *walker) list(list []*syntax.Stmt, in *input) {
+	for _, st := range list {
+		w.stmt(st, in)
 	}
-	for i := range max(1, n) {
-		if i > 0 {
-			if w.expanded += size; w.expanded > maxExpanded {
-				w.out.Limited = true
-				return
-			}
-		}
-		if n > 0 {
-			set(i)
-		}
-		w.stmts(body)
-	}
-}
-
-// while gives its input to the condition: read takes a line of it each time.
-func (w *walker) while(cmd *syntax.WhileClause, in *input) {
-	cond := func(in *input) {
-		for _, st := range cmd.Cond {
-			w.stmt(st, in)
-		}
-	}
-	if text, ok := w.read(in); ok && reading(cmd.Cond) {
-		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-		w.each(len(lines), cmd.Do, func(i int) { cond(&input{text: lines[i], known: true}) })
-		return
-	}
-	cond(in)
-	w.stmts(cmd.Do)
-}
-
-// reading says that a condition is one call of read.
-func reading(cond []*syntax.Stmt) bool {
-	if len(cond) != 1 {
-		return false
-	}
-	call, ok := cond[0].Cmd.(*syntax.CallExpr)
-	return ok && len(call.Args) > 0 && call.Args[0].Lit() == "read"
 }
 
 // inner walks the substitutions within a node that runs nothing itself.
@@ -195,10 +147,10 @@ func (w *walker) inner(n syntax.Node) {
 	walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
-			w.stmts(n.Stmts)
+			w.apartFrom(func() { w.stmts(n.Stmts) })
 			return false
 		case *syntax.ProcSubst:
-			w.stmts(n.Stmts)
+			w.apartFrom(func() { w.stmts(n.Stmts) })
 			return false
 		}
 		return true
@@ -242,7 +194,11 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 	var places [len(room) + 1]int
 	begins := append(places[:0], len(w.out.Commands))
 	for i, stage := range stages {
-		w.stmt(stage, in)
+		if i+1 < len(stages) {
+			w.apartFrom(func() { w.stmt(stage, in) })
+		} else {
+			w.ways(true, func() { w.stmt(stage, in) }) // in zsh it is no shell of its own
+		}
 		begins = append(begins, len(w.out.Commands))
 		if i+1 < len(stages) {
 			in = w.room.input(stage, in)

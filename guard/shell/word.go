@@ -181,6 +181,7 @@ func (w *walker) split(word *syntax.Word, list []string, known *bool) []string {
 	}
 	var b strings.Builder
 	begun := false
+	separators, _ := w.vars.get("IFS")
 	for _, p := range pieces {
 		if !p.split && !p.list {
 			b.WriteString(p.text)
@@ -189,7 +190,7 @@ func (w *walker) split(word *syntax.Word, list []string, known *bool) []string {
 		}
 		for i := 0; i < len(p.text); i++ {
 			switch c := p.text[i]; {
-			case p.list && c == apart[0], p.split && (c == ' ' || c == '\t' || c == '\n' || strings.IndexByte(w.vars["IFS"], c) >= 0):
+			case p.list && c == apart[0], p.split && (c == ' ' || c == '\t' || c == '\n' || strings.IndexByte(separators, c) >= 0):
 				if begun {
 					list = append(list, b.String())
 					b.Reset()
@@ -235,29 +236,23 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 				list = append(list, piece{text: text, split: !quoted, list: elements(p)})
 			}
 		case *syntax.CmdSubst:
-			w.stmts(p.Stmts)
-			if len(p.Stmts) == 1 {
-				if text, ok := w.output(p.Stmts[0], nil); ok {
-					list = append(list, piece{text: strings.TrimRight(text, "\n"), split: !quoted})
-					continue
-				}
+			if text, ok := w.substitute(p.Stmts); ok {
+				list = append(list, piece{text: strings.TrimRight(text, "\n"), split: !quoted})
+			} else {
+				list = append(list, unknown(unknownValue))
 			}
-			list = append(list, unknown(unknownValue))
 		case *syntax.ProcSubst:
 			if len(p.Stmts) == 0 { // nothing, in bash
 				list = append(list, unknown(unknownValue))
 				continue
 			}
-			w.stmts(p.Stmts)
-			if p.Op == syntax.CmdIn && len(p.Stmts) == 1 {
-				if text, ok := w.output(p.Stmts[0], nil); ok {
-					file := "/dev/fd/" + strconv.Itoa(63+len(w.files))
-					w.put(file, text)
-					list = append(list, piece{text: file})
-					continue
-				}
+			if text, ok := w.substitute(p.Stmts); ok && p.Op == syntax.CmdIn {
+				file := "/dev/fd/" + strconv.Itoa(63+len(w.files))
+				w.put(file, text)
+				list = append(list, piece{text: file})
+			} else {
+				list = append(list, unknown("/dev/fd/"+unknownValue))
 			}
-			list = append(list, unknown("/dev/fd/"+unknownValue))
 		case *syntax.ExtGlob:
 			list = append(list, unknown(p.Op.String()+p.Pattern.Value+")"))
 		case *syntax.BraceExp: // not expanded where a single word is meant
@@ -274,6 +269,18 @@ func (w *walker) pieces(list []piece, parts []syntax.WordPart, quoted bool, know
 		}
 	}
 	return list
+}
+
+// substitute looks at the statements of a substitution and gives what they print,
+// if that is plain from the script.
+func (w *walker) substitute(list []*syntax.Stmt) (text string, known bool) {
+	w.apartFrom(func() {
+		w.stmts(list)
+		if len(list) == 1 {
+			text, known = w.output(list[0], nil)
+		}
+	})
+	return text, known
 }
 
 // withoutUnknown are the words of a command if what is unknown at its front is
@@ -334,9 +341,9 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 	if wholeArray(p) {
 		name += "[@]"
 	}
-	value, ok := w.vars[name]
+	value, ok := w.vars.get(name)
 	if i, is := element(p); is && (!ok || i != "0") {
-		all, array := w.vars[name+"[@]"]
+		all, array := w.vars.get(name + "[@]")
 		n, _ := strconv.Atoi(i)
 		list := strings.SplitN(all[:min(len(all), maxValue)], apart, 64)
 		if ok = array && n < len(list); ok {
@@ -362,9 +369,12 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 			return value, true
 		}
 		if defined && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
-			w.vars[name] = byDefault
+			w.vars.set(name, byDefault)
 		}
 		return byDefault, defined
+	}
+	if p.Exp != nil && (p.Exp.Op == syntax.AlternateUnset || p.Exp.Op == syntax.AlternateUnsetOrNull) && !ok {
+		w.vars.several = append(w.vars.several, name)
 	}
 	w.inner(p)
 	if ok && (!plain || p.Exp != nil) {
@@ -404,7 +414,8 @@ func elements(p *syntax.ParamExp) bool {
 // constants lets package expand evaluate what needs only the script's own values.
 func (w *walker) constants() *expand.Config {
 	return &expand.Config{Env: expand.FuncEnviron(func(name string) string {
-		return strings.ReplaceAll(w.vars[name], apart, " ")
+		text, _ := w.vars.get(name)
+		return strings.ReplaceAll(text, apart, " ")
 	})}
 }
 

@@ -1,0 +1,235 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// apartFrom runs what a shell of its own runs: nothing that it sets is left.
+func (w *walker) apartFrom(run func()) { w.way(run) }
+
+// process runs what another program's shell runs, which sees only variables that
+// were exported.
+func (w *walker) process(run func()) {
+	w.vars.process++
+	w.apartFrom(run)
+	w.vars.process--
+}
+
+// ways runs what may be run instead of each other; none says that perhaps nothing
+// is. It tells whether a variable has more values than before.
+func (w *walker) ways(none bool, ways ...func()) (more bool) {
+	var room [4]map[string]value
+	all := room[:0]
+	for _, run := range ways {
+		all = append(all, w.way(run))
+	}
+	return w.join(all, none)
+}
+
+// way runs what perhaps isn't run, and returns what that sets.
+func (w *walker) way(run func()) (set map[string]value) {
+	mark := w.vars.scope()
+	run()
+	return w.vars.undo(mark)
+}
+
+func (w *walker) join(ways []map[string]value, none bool) (more bool) {
+	full, more := w.vars.join(ways, none)
+	w.out.Limited = w.out.Limited || full
+	return more
+}
+
+// leavable runs what perhaps ends at any point, by a break, say.
+func (w *walker) leavable(perhaps bool, run func()) {
+	if !perhaps {
+		run()
+		return
+	}
+	mark := w.vars.scope()
+	run()
+	w.out.Limited = w.vars.sometimes(mark) || w.out.Limited
+}
+
+// leaves says whether a statement may end what it stands in.
+func leaves(st *syntax.Stmt) (found bool) {
+	walk(st, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			switch call.Args[0].Lit() {
+			case "break", "continue", "return":
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// forValues runs what reads variables for each of the values that they have.
+func (w *walker) forValues(run func()) {
+	runs := 0
+	w.variants(run, &runs)
+}
+
+func (w *walker) variants(run func(), runs *int) {
+	if *runs++; *runs > maxRuns || *runs > 1 && w.full() {
+		w.out.Limited = true
+		return
+	}
+	read := len(w.vars.several)
+	mark := w.vars.scope()
+	run()
+	if len(w.vars.several) == read {
+		w.vars.end()
+		return
+	}
+	name := w.vars.several[read]
+	more := slices.ContainsFunc(w.vars.several[read:], func(other string) bool { return other != name })
+	w.vars.several = w.vars.several[:read]
+	ways := []map[string]value{w.vars.undo(mark)}
+	first := w.vars.now[name].known // was what run has seen
+	for i, x := range w.vars.each(name) {
+		if i == 0 && first && !more {
+			continue
+		}
+		w.apartFrom(func() {
+			w.vars.put(name, x)
+			ways = append(ways, w.way(func() { w.variants(run, runs) }))
+		})
+	}
+	w.join(ways, false)
+}
+
+// and is a && b && …: after it variables hold what any part of it has left.
+func (w *walker) and(b *syntax.BinaryCmd, in *input) {
+	var room [8]*syntax.Stmt
+	links := room[:0]
+	for {
+		links = append(links, b.Y)
+		x, ok := b.X.Cmd.(*syntax.BinaryCmd)
+		if !ok || x.Op != syntax.AndStmt || b.X.Background {
+			break
+		}
+		b = x
+	}
+	w.stmt(b.X, in)
+	w.leavable(true, func() {
+		for _, link := range slices.Backward(links) {
+			w.stmt(link, in)
+		}
+	})
+}
+
+// choose is if, elif, else.
+func (w *walker) choose(c *syntax.IfClause, in *input) {
+	w.list(c.Cond, in)
+	var room [4]map[string]value
+	ways, none := room[:0], true
+	for ; c != nil; c = c.Else {
+		ways = append(ways, w.way(func() { w.list(c.Then, in) }))
+		if c.Else != nil {
+			none = len(c.Else.Cond) > 0
+			w.ways(true, func() { w.list(c.Else.Cond, in) })
+		}
+	}
+	w.join(ways, none)
+}
+
+func (w *walker) cases(items []*syntax.CaseItem, in *input) {
+	otherwise := false
+	var ways []func()
+	for i, item := range items {
+		for _, pattern := range item.Patterns {
+			w.inner(pattern)
+			otherwise = otherwise || pattern.Lit() == "*"
+		}
+		ways = append(ways, func() {
+			for _, item := range items[i:] {
+				w.list(item.Stmts, in)
+				if item.Op == syntax.Break {
+					return
+				}
+			}
+		})
+	}
+	w.ways(!otherwise, ways...)
+}
+
+// forEach looks at the body for each word that the variable is given.
+func (w *walker) forEach(loop *syntax.WordIter, body []*syntax.Stmt, in *input) {
+	var items []string
+	known := true
+	for _, item := range loop.Items {
+		n := len(items)
+		if items = w.known(item, items, &known); len(items) > n && sequences(item) {
+			items = items[:n+1]
+		}
+	}
+	if len(items) == 0 {
+		w.loop(nil, body, in)
+		return
+	}
+	w.rounds(len(items), known, body, in, func(i int) {
+		text := items[i]
+		if n := unknownLength(text); n > 0 && n == len(text) {
+			text = unknownValue
+		}
+		w.vars.put(loop.Name.Value, value{text: text, known: true, exported: w.vars.now[loop.Name.Value].exported, process: w.vars.process})
+	})
+}
+
+// rounds looks at a loop's body n times, after next; not all of them surely come.
+// Each time but the first counts as a value of the body's size.
+func (w *walker) rounds(n int, surely bool, body []*syntax.Stmt, in *input, next func(i int)) {
+	size := leastRound
+	if len(body) > 0 {
+		size = max(size, int(body[len(body)-1].End().Offset()-body[0].Pos().Offset()))
+	}
+	w.leavable(!surely || slices.ContainsFunc(body, leaves), func() {
+		for i := range n {
+			if i > 0 {
+				if w.expanded += size; w.expanded > maxExpanded {
+					w.out.Limited = true
+					return
+				}
+			}
+			next(i)
+			w.list(body, in)
+		}
+	})
+}
+
+// loop looks at a condition and a body that run again and again, the body perhaps
+// never.
+func (w *walker) loop(cond, body []*syntax.Stmt, in *input) {
+	for range maxPasses { // what the body set is seen by what stands before
+		w.list(cond, in)
+		more := w.ways(true, func() {
+			w.leavable(slices.ContainsFunc(body, leaves), func() { w.list(body, in) })
+		})
+		if !more {
+			return
+		}
+	}
+}
+
+// while gives its input to the condition: read takes a line of it each time.
+func (w *walker) while(cmd *syntax.WhileClause, in *input) {
+	if text, ok := w.read(in); ok && reading(cmd.Cond) {
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		w.rounds(len(lines), true, cmd.Do, in, func(i int) { w.list(cmd.Cond, &input{text: lines[i], known: true}) })
+		return
+	}
+	w.loop(cmd.Cond, cmd.Do, in)
+}
+
+// reading says that a condition is one call of read.
+func reading(cond []*syntax.Stmt) bool {
+	if len(cond) != 1 {
+		return false
+	}
+	call, ok := cond[0].Cmd.(*syntax.CallExpr)
+	return ok && len(call.Args) > 0 && call.Args[0].Lit() == "read"
+}
