@@ -175,13 +175,16 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			}
 		}
 	}
-	if len(w.files) > 0 && run.script == "" && run.words == nil {
+	if len(w.files)+len(w.made) > 0 && run.script == "" && run.words == nil {
 		file := run.file
 		if file == "" && strings.Contains(c.Path, "/") {
 			file, run.args = c.Path, words
 		}
-		run.script = w.written(file)
+		if run.script = w.written(file); run.script == "" {
+			w.runMade(c, file)
+		}
 	}
+	w.make(c)
 	if c.Name == "read" && in != nil {
 		w.readInto(c.Args, in)
 	}

@@ -34,6 +34,7 @@ type walker struct {
 	ctx        context.Context
 	out        Script
 	vars       variables                   // in the order of the text
+	made       map[string]string           // files by clean path: the program whose output they hold
 	files      map[string]*strings.Builder // what the script puts into files
 	funcs      map[string]*syntax.Stmt     // bodies that depend on values, or set them
 	inFunction int

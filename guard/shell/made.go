@@ -1,0 +1,101 @@
+package shell
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// make remembers who has put something unknown into a file, should it be run
+// later.
+func (w *walker) make(c *Command) {
+	files := c.Writes
+	if fetched := fetches(c); len(fetched) > 0 {
+		files = append(fetched, files...)
+	}
+	for _, f := range files {
+		if w.made == nil {
+			w.made = map[string]string{}
+		}
+		w.made[path.Clean(f)] = c.Name
+	}
+	if from, ok := w.made[path.Clean(c.first())]; ok && copies[c.Name] && len(c.Args) == 2 {
+		w.made[path.Clean(c.Args[1])] = from
+	}
+}
+
+func (c *Command) first() string {
+	if len(c.Args) == 0 {
+		return ""
+	}
+	return c.Args[0]
+}
+
+// runMade adds what a script is that another program has printed into a file:
+// after "curl u > f", "sh f" is "sh <(curl u)".
+func (w *walker) runMade(c *Command, file string) {
+	name := c.Name
+	switch {
+	case file != "" && strings.Contains(c.Path, "/") && !programs[c.Name].shell: // by its path, if that says that it is a script
+		if !script.MatchString(file) {
+			return
+		}
+		name = "sh"
+	case file == "" && interpreter.MatchString(c.Name):
+		file = c.first()
+	}
+	if by := w.made[path.Clean(file)]; file != "" && by != "" {
+		run := w.room.command([]string{name, "/dev/fd/" + unknownValue})
+		run.Via, run.From = c.Via, []string{by}
+		w.add(run)
+	}
+}
+
+var (
+	script      = regexp.MustCompile(`\.(sh|bash|zsh|ksh|py|pl|rb|js|php)$`)
+	interpreter = regexp.MustCompile(`^(python[0-9.]*|perl|ruby|node|php|deno|bun)$`)
+)
+
+// fetches are the files that a program is told to put a download into.
+func fetches(c *Command) (files []string) {
+	var letter byte
+	var long string
+	switch c.Name {
+	case "curl":
+		letter, long = 'o', "--output"
+	case "wget":
+		letter, long = 'O', "--output-document"
+	default:
+		return nil
+	}
+	byURL := c.Name == "wget"
+	for i, w := range c.Argv {
+		next := ""
+		if i+1 < len(c.Argv) {
+			next = c.Argv[i+1]
+		}
+		option, value, _ := strings.Cut(w, "=")
+		switch at := strings.IndexByte(w, letter); {
+		case option == long && value != "":
+			files, byURL = append(files, value), false
+		case w == long:
+			files, byURL = append(files, next), false
+		case strings.HasPrefix(w, "--"):
+			byURL = byURL || w == "--remote-name" || w == "--remote-name-all"
+		case w == "" || w[0] != '-':
+		case at > 0 && at == len(w)-1:
+			files, byURL = append(files, next), false
+		case at == 1: // -oFILE
+			files, byURL = append(files, w[2:]), false
+		default:
+			byURL = byURL || letter == 'o' && strings.IndexByte(w, 'O') > 0
+		}
+	}
+	if byURL {
+		for _, url := range c.Args {
+			url, _, _ = strings.Cut(url, "?")
+			files = append(files, path.Base(url))
+		}
+	}
+	return files
+}
