@@ -184,7 +184,7 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			w.runMade(c, file)
 		}
 	}
-	w.make(c)
+	w.remember(c)
 	if c.Name == "read" && in != nil {
 		w.readInto(c.Args, in)
 	}

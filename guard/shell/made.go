@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// make remembers who has put something unknown into a file, should it be run
-// later.
-func (w *walker) make(c *Command) {
+// remember notes who has put something unknown into a file, should it be run later.
+func (w *walker) remember(c *Command) {
 	files := c.Writes
 	if fetched := fetches(c); len(fetched) > 0 {
 		files = append(fetched, files...)
@@ -19,16 +18,11 @@ func (w *walker) make(c *Command) {
 		}
 		w.made[path.Clean(f)] = c.Name
 	}
-	if from, ok := w.made[path.Clean(c.first())]; ok && copies[c.Name] && len(c.Args) == 2 {
-		w.made[path.Clean(c.Args[1])] = from
+	if copies[c.Name] && len(c.Args) == 2 {
+		if by := w.made[path.Clean(c.Args[0])]; by != "" {
+			w.made[path.Clean(c.Args[1])] = by
+		}
 	}
-}
-
-func (c *Command) first() string {
-	if len(c.Args) == 0 {
-		return ""
-	}
-	return c.Args[0]
 }
 
 // runMade adds what a script is that another program has printed into a file:
@@ -36,15 +30,18 @@ func (c *Command) first() string {
 func (w *walker) runMade(c *Command, file string) {
 	name := c.Name
 	switch {
-	case file != "" && strings.Contains(c.Path, "/") && !programs[c.Name].shell: // by its path, if that says that it is a script
+	case interpreter.MatchString(c.Name):
+		if len(c.Args) == 0 {
+			return
+		}
+		file = c.Args[0]
+	case strings.Contains(c.Path, "/") && !programs[c.Name].shell: // by its path, if that says that it is a script
 		if !script.MatchString(file) {
 			return
 		}
 		name = "sh"
-	case file == "" && interpreter.MatchString(c.Name):
-		file = c.first()
 	}
-	if by := w.made[path.Clean(file)]; file != "" && by != "" {
+	if by := w.made[path.Clean(file)]; by != "" {
 		run := w.room.command([]string{name, "/dev/fd/" + unknownValue})
 		run.Via, run.From = c.Via, []string{by}
 		w.add(run)

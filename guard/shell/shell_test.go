@@ -118,7 +118,7 @@ func TestPosix(t *testing.T) {
 		"loop of nothing":     {"for x in $(y); do $x; done; for z; do $z; done", []string{"y", "$?", "$z"}},
 		"downloaded":          {"curl -fsSLo f u && sudo sh f", []string{"curl -fsSLo f u", "sudo sh f", "sudo>sh f", "sudo>sh /dev/fd/$? from:curl"}},
 		"downloaded by name":  {"wget -q https://h/i.sh?x=1; chmod +x i.sh; ./i.sh", []string{"wget -q https://h/i.sh?x=1", "chmod +x i.sh", "i.sh", "sh /dev/fd/$? from:wget"}},
-		"printed, moved, run": {"curl u >a; mv a b; python3 -u b", []string{"curl u >a", "mv a b", "python3 -u b", "python3 /dev/fd/$? from:curl"}},
+		"printed, moved, run": {"curl u >a; mv a b; /bin/python3 -u b", []string{"curl u >a", "mv a b", "python3 -u b", "python3 /dev/fd/$? from:curl"}},
 		"branches":            {"if a; then X=rm; else X=ls; fi; $X y", []string{"a", "X=rm ", "X=ls ", "ls y", "rm y"}},
 		"branch not taken":    {"if a; then R=echo; fi; $R rm x", []string{"a", "R=echo ", "echo rm x", "$R rm x", "rm x"}},
 		"value if true":       {"X=rm; a && X=ls; $X y", []string{"X=rm ", "a", "X=ls ", "ls y", "rm y"}},
