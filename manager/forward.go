@@ -11,7 +11,11 @@ import (
 	"net/http"
 	"time"
 
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/pinta-ai/pinta-agent/internal/api"
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 	"github.com/pinta-ai/pinta-agent/internal/settings"
 	"github.com/pinta-ai/pinta-agent/internal/version"
 	"github.com/pinta-ai/pinta-agent/manager/store"
@@ -39,15 +43,11 @@ func newForwarder(m *Manager) *forwarder {
 
 // put queues a batch in the transaction that takes it.
 func (f *forwarder) put(tx store.Tx, id string, raw []byte) error {
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	if _, err := w.Write(raw); err != nil {
+	z, err := packed(raw)
+	if err != nil {
 		return err
 	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	size, err := add(tx, counterOutbox, int64(z.Len()))
+	size, err := add(tx, counterOutbox, int64(len(z)))
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,17 @@ func (f *forwarder) put(tx store.Tx, id string, raw []byte) error {
 		return err
 	}
 	tx.Notify(topicOutbox)
-	return tx.Put(string(outbox), id, z.Bytes())
+	return tx.Put(string(outbox), id, z)
+}
+
+func packed(raw []byte) ([]byte, error) {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	if _, err := w.Write(raw); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return z.Bytes(), err
 }
 
 // run sends the oldest first, one at a time, until ctx ends.
@@ -129,45 +139,96 @@ func (f *forwarder) one(ctx context.Context) (sent bool, wait time.Duration, err
 	if err != nil || key == "" {
 		return false, 0, err
 	}
-	if wait, err = f.send(ctx, body); err != nil {
+	tooLarge, wait, err := f.send(ctx, body)
+	if err != nil {
 		return false, wait, err
+	}
+	var parts [][]byte
+	if tooLarge {
+		if parts, err = halves(body); err != nil || parts == nil {
+			f.m.opt.Log.Warn("a span is too large for the collector, and dropped", "bytes", len(body), "err", err)
+		}
 	}
 	return true, 0, f.m.update(ctx, func(tx store.Tx) error {
 		if _, err := tx.Get(string(outbox), key); errors.Is(err, store.ErrNotFound) {
 			return nil // dropped meanwhile
 		}
-		if _, err := add(tx, counterOutbox, -int64(len(body))); err != nil {
+		size := -int64(len(body))
+		for i, part := range parts {
+			size += int64(len(part))
+			if err := tx.Put(string(outbox), fmt.Sprint(key, ".", i), part); err != nil { // in its place
+				return err
+			}
+		}
+		if _, err := add(tx, counterOutbox, size); err != nil {
 			return err
 		}
 		return tx.Delete(string(outbox), key)
 	})
 }
 
-// send delivers a batch. What the collector will never take counts as sent, with a line in the log.
-func (f *forwarder) send(ctx context.Context, body []byte) (wait time.Duration, err error) {
+// halves are a batch in two, packed; none if it is of one span.
+func halves(body []byte) (parts [][]byte, err error) {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(z)
+	if err != nil {
+		return nil, err
+	}
+	var in trace.TracesData
+	if err := (proto.UnmarshalOptions{RecursionLimit: maxNesting}).Unmarshal(raw, &in); err != nil {
+		return nil, err
+	}
+	first, second, ok := otlp.Halves(&in)
+	if !ok {
+		return nil, nil
+	}
+	for _, half := range []*trace.TracesData{first, second} {
+		raw, err := proto.Marshal(half)
+		if err != nil {
+			return nil, err
+		}
+		part, err := packed(raw)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// send delivers a batch. What the collector will never take counts as sent, with a line in the log; a batch that is too
+// large is to be parted.
+func (f *forwarder) send(ctx context.Context, body []byte) (tooLarge bool, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.m.opt.Forward, bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	r.Header.Set("Content-Type", "application/x-protobuf")
 	r.Header.Set("Content-Encoding", "gzip")
 	r.Header.Set("User-Agent", "pinta-manager/"+version.Version)
 	res, err := f.client.Do(r)
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20)) // so that the connection can be used again
-	switch res.StatusCode {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
-		f.m.opt.Log.Warn("the collector refuses a batch for good", "status", res.StatusCode)
-		return 0, nil
-	}
-	if res.StatusCode/100 == 2 {
-		return 0, nil
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // whole, so that the connection can be used again
+	switch status := otlp.Status(res.StatusCode, text); {
+	case status == http.StatusRequestEntityTooLarge:
+		return true, 0, nil
+	case status == http.StatusBadRequest, status == http.StatusUnsupportedMediaType, status == http.StatusUnprocessableEntity:
+		f.m.opt.Log.Warn("the collector refuses a batch for good", "status", status)
+		return false, 0, nil
+	case status/100 == 2:
+		if answer := otlp.ReadAnswer(res.Header.Get("Content-Type"), text); answer.Rejected > 0 {
+			f.m.opt.Log.Warn("the collector refuses spans of a batch for good", "spans", answer.Rejected, "message", fmt.Sprintf("%.200q", answer.Message))
+		}
+		return false, 0, nil
 	}
 	wait = min(time.Duration(api.RetryAfter(res.Header.Get("Retry-After"), f.m.opt.Now()))*time.Second, forwardMost)
-	return wait, fmt.Errorf("collector answers %d", res.StatusCode)
+	return false, wait, fmt.Errorf("collector answers %d", res.StatusCode)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pinta-ai/pinta-agent/internal/api"
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 	"github.com/pinta-ai/pinta-agent/manager/store"
 )
 
@@ -296,6 +298,80 @@ func TestForward(t *testing.T) {
 			t.Fatalf("forwarded %q", all)
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestForwardPartsWhatIsTooLarge: a batch over the collector's limit comes in parts, in order, each span once; only the
+// span that is too large alone is dropped.
+func TestForwardPartsWhatIsTooLarge(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		z, err := gzip.NewReader(r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		raw, _ := io.ReadAll(z)
+		var data trace.TracesData
+		if err := proto.Unmarshal(raw, &data); err != nil {
+			t.Error(err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case len(raw) > 2000 && len(got)%2 == 0:
+			http.Error(w, "http: request body too large", http.StatusBadRequest) // as the OpenTelemetry Collector says it
+			return
+		case len(raw) > 2000:
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
+		for _, rs := range data.ResourceSpans {
+			for _, s := range rs.ScopeSpans[0].Spans {
+				got = append(got, s.Name)
+			}
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		w.Write(otlp.Answer{Rejected: 1, Message: "one was odd"}.Proto())
+	}))
+	defer sink.Close()
+	var log bytes.Buffer
+	b := newBed(t, func(o *Options) {
+		o.Forward, o.Log = sink.URL, slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
+	})
+	d := b.device()
+	all := &trace.TracesData{}
+	for i := range 7 {
+		one := span(fmt.Sprint(i), b.now(), attr("text", strings.Repeat("x", 900)))
+		if i == 3 {
+			one = span("huge", b.now(), attr("text", strings.Repeat("y", 3000)))
+		}
+		all.ResourceSpans = append(all.ResourceSpans, one.ResourceSpans...)
+	}
+	b.must(d.send("batch-0000", all))
+	b.must(d.send("batch-0001", span("last", b.now())))
+	var left int64
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		b.must(b.m.view(t.Context(), func(tx store.Tx) (err error) {
+			left, err = orZero(counters.Get(tx, counterOutbox))
+			return err
+		}))
+		mu.Lock()
+		names := strings.Join(got, " ")
+		mu.Unlock()
+		if names == "0 1 2 4 5 6 last" && left == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("forwarded %q, %d bytes left", names, left)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if text := log.String(); !strings.Contains(text, "a span is too large") || !strings.Contains(text, "one was odd") {
+		t.Errorf("log: %s", text)
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package otlp bounds what an OTLP body in protobuf costs its reader, before it
-// is decoded. It reads no meaning out of it.
+// Package otlp is what those who speak OTLP over HTTP share: how much a body in
+// protobuf may cost its reader, what a receiver's answer means, how a body that is
+// too large is parted. What spans say is not its business.
 package otlp
 
 import (

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 	"github.com/pinta-ai/pinta-agent/internal/version"
 	"github.com/pinta-ai/pinta-agent/sync/spool"
 )
@@ -265,7 +265,7 @@ func (e *Exporter) deliver(ctx context.Context, b *spool.Batch) {
 }
 
 // post sends a batch until there is an answer for good.
-func (e *Exporter) post(ctx context.Context, b *spool.Batch) (status int, answer partial, err error) {
+func (e *Exporter) post(ctx context.Context, b *spool.Batch) (status int, answer otlp.Answer, err error) {
 	body := pack(encodeBatch(b.Records))
 	to := e.o.Destination()
 	client := &retryablehttp.Client{
@@ -287,14 +287,14 @@ func (e *Exporter) post(ctx context.Context, b *spool.Batch) (status int, answer
 		err = address(req.Request, to, b.ID, body)
 	}
 	if err != nil {
-		return 0, partial{}, err
+		return 0, otlp.Answer{}, err
 	}
 	res, err := client.Do(req)
 	if err != nil {
 		if res != nil {
 			res.Body.Close()
 		}
-		return 0, partial{}, err
+		return 0, otlp.Answer{}, err
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -302,22 +302,11 @@ func (e *Exporter) post(ctx context.Context, b *spool.Batch) (status int, answer
 		raw = nil // taken, whatever it had to say
 	}
 	e.state(ExportOK, to, "")
-	typ, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	answer = decodePartial(typ, raw)
+	answer = otlp.ReadAnswer(res.Header.Get("Content-Type"), raw)
 	if res.StatusCode >= 300 {
-		answer = partial{Message: printable(raw)}
+		answer = otlp.Answer{Message: printable(raw)}
 	}
-	return statusOf(res.StatusCode, raw), answer, nil
-}
-
-// statusOf is what a final answer means. The OpenTelemetry Collector says 400
-// to a body over its limit, in the words of Go's http.MaxBytesReader; taken at
-// its number, a whole batch would be dropped that only is to be split.
-func statusOf(status int, body []byte) int {
-	if status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("request body too large")) {
-		return http.StatusRequestEntityTooLarge
-	}
-	return status
+	return otlp.Status(res.StatusCode, raw), answer, nil
 }
 
 // address makes a request one to d. It is called for each attempt, as a

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 	"github.com/pinta-ai/pinta-agent/sync/spool"
 )
 
@@ -246,11 +247,11 @@ func TestPartialSuccessIsCountedAndNotResent(t *testing.T) {
 			w.answer = func(rw http.ResponseWriter, r *http.Request, _ int, _ []string) int {
 				rw.Header().Set("Content-Type", typ)
 				rw.WriteHeader(200)
-				p := partial{3, "three are odd"}
+				p := otlp.Answer{Rejected: 3, Message: "three are odd"}
 				if typ == typeJSON {
-					_, _ = rw.Write(p.json())
+					_, _ = rw.Write(p.JSON())
 				} else {
-					_, _ = rw.Write(p.proto())
+					_, _ = rw.Write(p.Proto())
 				}
 				return 200
 			}

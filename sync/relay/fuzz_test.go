@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pinta-ai/pinta-agent/internal/local/serve"
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 	"github.com/pinta-ai/pinta-agent/sync/spool"
 )
 
@@ -63,13 +64,13 @@ func FuzzMend(f *testing.F) {
 }
 
 func FuzzPartial(f *testing.F) {
-	f.Add(partial{3, "x"}.proto(), true)
-	f.Add(partial{3, "x"}.json(), false)
+	f.Add(otlp.Answer{Rejected: 3, Message: "x"}.Proto(), true)
+	f.Add(otlp.Answer{Rejected: 3, Message: "x"}.JSON(), false)
 	f.Fuzz(func(t *testing.T, b []byte, pb bool) {
 		typ := typeJSON
 		if pb {
 			typ = typeProto
 		}
-		_ = decodePartial(typ, b)
+		_ = otlp.ReadAnswer(typ, b)
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pinta-ai/pinta-agent/internal/local/serve"
+	"github.com/pinta-ai/pinta-agent/internal/otlp"
 )
 
 const (
@@ -98,12 +99,12 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 		refuse(http.StatusServiceUnavailable, "spans can't be stored now")
 		return
 	}
-	answer := partial{int64(rejected), why}
+	answer := otlp.Answer{Rejected: int64(rejected), Message: why}
 	w.Header().Set("Content-Type", typ)
 	if typ == typeJSON {
-		_, _ = w.Write(answer.json())
+		_, _ = w.Write(answer.JSON())
 	} else {
-		_, _ = w.Write(answer.proto())
+		_, _ = w.Write(answer.Proto())
 	}
 	r.answers.add(time.Since(start))
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -154,94 +152,4 @@ func encodeBatch(records [][]byte) []byte {
 		b = protowire.AppendBytes(b, r)
 	}
 	return b
-}
-
-// partial is an ExportTraceServiceResponse: what the receiver will never take.
-type partial struct {
-	Rejected int64
-	Message  string
-}
-
-type partialJSON struct {
-	PartialSuccess *struct {
-		RejectedSpans json.RawMessage `json:"rejectedSpans,omitempty"` // a string by the book, a number in practice
-		ErrorMessage  string          `json:"errorMessage,omitempty"`
-	} `json:"partialSuccess,omitempty"`
-}
-
-func (p partial) proto() []byte {
-	if p == (partial{}) {
-		return nil
-	}
-	var m []byte
-	m = protowire.AppendTag(m, 1, protowire.VarintType)
-	m = protowire.AppendVarint(m, uint64(p.Rejected))
-	m = protowire.AppendTag(m, 2, protowire.BytesType)
-	m = protowire.AppendString(m, p.Message)
-	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), m)
-}
-
-func (p partial) json() []byte {
-	if p == (partial{}) {
-		return []byte("{}")
-	}
-	b, _ := json.Marshal(map[string]any{"partialSuccess": map[string]any{
-		"rejectedSpans": strconv.FormatInt(p.Rejected, 10), "errorMessage": p.Message,
-	}})
-	return b
-}
-
-// decodePartial reads an answer; one that can't be read is full success, as the
-// status said so.
-func decodePartial(contentType string, b []byte) (p partial) {
-	if contentType == typeJSON {
-		var j partialJSON
-		if json.Unmarshal(b, &j) == nil && j.PartialSuccess != nil {
-			p.Rejected, _ = strconv.ParseInt(string(bytes.Trim(j.PartialSuccess.RejectedSpans, `"`)), 10, 64)
-			p.Message = j.PartialSuccess.ErrorMessage
-		}
-		return p
-	}
-	_ = fields(b, func(num protowire.Number, varint uint64, body []byte) {
-		if num == 1 {
-			_ = fields(body, func(num protowire.Number, varint uint64, body []byte) {
-				switch num {
-				case 1:
-					p.Rejected = int64(varint)
-				case 2:
-					p.Message = string(body)
-				}
-			})
-		}
-	})
-	return p
-}
-
-// fields calls f for each varint and each length-delimited field of a message.
-func fields(b []byte, f func(num protowire.Number, varint uint64, body []byte)) error {
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		var (
-			v    uint64
-			body []byte
-		)
-		switch typ {
-		case protowire.VarintType:
-			v, n = protowire.ConsumeVarint(b)
-		case protowire.BytesType:
-			body, n = protowire.ConsumeBytes(b)
-		default:
-			n = protowire.ConsumeFieldValue(num, typ, b)
-		}
-		if n < 0 {
-			return errors.New("truncated field")
-		}
-		f(num, v, body)
-		b = b[n:]
-	}
-	return nil
 }
