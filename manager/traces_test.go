@@ -258,17 +258,7 @@ func TestForward(t *testing.T) {
 	var got []string
 	answers := []int{503, 429, 200, 400, 200}
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		z, err := gzip.NewReader(r.Body)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		raw, _ := io.ReadAll(z)
-		var data trace.TracesData
-		if err := proto.Unmarshal(raw, &data); err != nil {
-			t.Error(err)
-			return
-		}
+		data, _ := forwarded(t, r)
 		mu.Lock()
 		defer mu.Unlock()
 		status := 200
@@ -301,30 +291,35 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// forwarded is what a collector is given, and its size.
+func forwarded(t *testing.T, r *http.Request) (data *trace.TracesData, size int) {
+	data = &trace.TracesData{}
+	z, err := gzip.NewReader(r.Body)
+	if err != nil {
+		t.Error(err)
+		return data, 0
+	}
+	raw, _ := io.ReadAll(z)
+	if err := proto.Unmarshal(raw, data); err != nil {
+		t.Error(err)
+	}
+	return data, len(raw)
+}
+
 // TestForwardPartsWhatIsTooLarge: a batch over the collector's limit comes in parts, in order, each span once; only the
 // span that is too large alone is dropped.
 func TestForwardPartsWhatIsTooLarge(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		z, err := gzip.NewReader(r.Body)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		raw, _ := io.ReadAll(z)
-		var data trace.TracesData
-		if err := proto.Unmarshal(raw, &data); err != nil {
-			t.Error(err)
-			return
-		}
+		data, size := forwarded(t, r)
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case len(raw) > 2000 && len(got)%2 == 0:
+		case size > 2000 && len(got)%2 == 0:
 			http.Error(w, "http: request body too large", http.StatusBadRequest) // as the OpenTelemetry Collector says it
 			return
-		case len(raw) > 2000:
+		case size > 2000:
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 			return
 		}
