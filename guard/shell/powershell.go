@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -24,6 +25,7 @@ func powershell(ctx context.Context, text string, via []string, nesting int, roo
 	commands := tokenize(text, '`')
 	var begun []string // names of the pipeline so far
 	first := 0
+	made := map[string]string{} // files: the command whose output they hold
 	type place struct{ depth, index int }
 	var outer []place
 	for _, t := range commands {
@@ -72,6 +74,14 @@ func powershell(ctx context.Context, text string, via []string, nesting int, roo
 				begun = begun[1:]
 			}
 		}
+		for _, f := range append(downloads(c), c.Writes...) {
+			made[slashed(f)] = c.Name
+		}
+		if by := made[slashed(c.script())]; by != "" { // as by a pipe
+			run := room.command([]string{"iex", unknownValue})
+			run.Via, run.From = c.Via, []string{by}
+			out.Commands = append(out.Commands, run)
+		}
 		run := c.runs()
 		switch c.Name {
 		case "invoke-expression", "iex":
@@ -97,6 +107,39 @@ func powershell(ctx context.Context, text string, via []string, nesting int, roo
 		out.Limited = out.Limited || more.Limited
 	}
 	return out
+}
+
+// downloads are the files that a command is told to put a download into.
+func downloads(c *Command) []string {
+	for i, w := range c.Argv[:max(0, len(c.Argv)-1)] {
+		switch strings.ToLower(w) {
+		case "-outfile", "-outf", "-o", "-destination", "--output":
+			switch c.Name {
+			case "invoke-webrequest", "iwr", "invoke-restmethod", "irm", "start-bitstransfer", "curl", "wget":
+				return c.Argv[i+1 : i+2]
+			}
+		}
+	}
+	return nil
+}
+
+// script is the file of a script that a command runs, if it runs one.
+func (c *Command) script() string {
+	words := []string{c.Path}
+	if c.Name == "powershell" || c.Name == "pwsh" {
+		words = c.Args
+	}
+	for _, w := range words {
+		switch strings.ToLower(path.Ext(w)) {
+		case ".ps1", ".bat", ".cmd":
+			return w
+		}
+	}
+	return ""
+}
+
+func slashed(file string) string {
+	return path.Clean(strings.ReplaceAll(strings.ToLower(file), `\`, "/"))
 }
 
 // powershellRuns: powershell -NoProfile -Command TEXT… | -EncodedCommand BASE64.
