@@ -160,10 +160,14 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			run.words = append(run.words, strings.FieldsFunc(text, func(r rune) bool { return r == 0 || unicode.IsSpace(r) })...)
 		}
 	}
-	if body := w.funcs[c.Name]; body != nil && w.nesting < maxNesting {
+	if bodies := w.funcs[c.Name]; len(bodies) > 0 && w.nesting < maxNesting {
 		w.nesting++
 		undo, restore := w.position(1, c.Argv), w.environment(env)
-		w.function(body, in)
+		var ways []map[string]value
+		for _, body := range bodies {
+			ways = append(ways, w.way(func() { w.function(body, in) }))
+		}
+		w.join(ways, false)
 		restore()
 		undo()
 		w.nesting-- // and on: whether the function is defined by then isn't known

@@ -52,6 +52,7 @@ func TestHostileScripts(t *testing.T) {
 		"values":    numbered(300, "a && x=%d\n") + strings.Repeat("y=$x$y; z=$y$x\n", 300) + "$x $y $z",
 		"scopes":    numbered(3000, "( v%d=1\n") + strings.Repeat(")", 3000),
 		"hidden":    numbered(3000, "v%d=1\n") + "bash -c '" + numbered(3000, "$v%d;") + "'",
+		"defined":   strings.Repeat("f() { $1 x; }; f a; ", 20000),
 		"locals":    "f() { " + numbered(3000, "local v%d; ") + " }; " + strings.Repeat("f; ", 3000),
 		"crontab":   "crontab - <<E\n" + strings.Repeat("* * * * * crontab - \n", 20000) + "E\n",
 	} {

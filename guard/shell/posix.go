@@ -36,7 +36,7 @@ type walker struct {
 	vars       variables                   // in the order of the text
 	made       map[string]string           // files by clean path: the program whose output they hold
 	files      map[string]*strings.Builder // what the script puts into files
-	funcs      map[string]*syntax.Stmt     // bodies that depend on values, or set them
+	funcs      map[string][]*syntax.Stmt   // bodies that depend on values or set them, of all branches
 	inFunction int
 	locals     []func() // give variables of a function back what they held
 	via        []string

@@ -119,9 +119,11 @@ func (w *walker) look(st *syntax.Stmt, in *input) {
 		w.ways(true, func() { w.function(cmd.Body, nil) })
 		if cmd.Name != nil && varies(cmd.Body) {
 			if w.funcs == nil {
-				w.funcs = map[string]*syntax.Stmt{}
+				w.funcs = map[string][]*syntax.Stmt{}
 			}
-			w.funcs[cmd.Name.Value] = cmd.Body
+			if known := w.funcs[cmd.Name.Value]; !slices.Contains(known, cmd.Body) {
+				w.funcs[cmd.Name.Value] = append(known, cmd.Body)
+			}
 		}
 	case *syntax.TimeClause:
 		w.stmt(cmd.Stmt, r.in)
