@@ -189,15 +189,19 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 		}
 	}
 	w.remember(c)
-	if c.Name == "read" && in != nil {
+	switch n := len(c.Args); c.Name {
+	case "read":
 		w.readInto(c.Args, in)
-	}
-	if n := len(c.Args); n > 0 && in != nil && (c.Name == "mapfile" || c.Name == "readarray") {
-		if text, ok := w.read(in); ok {
+	case "mapfile", "readarray":
+		if text, ok := w.read(in); n > 0 && ok {
 			w.vars.set(c.Args[n-1]+"[@]", strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", apart))
+		} else if n > 0 {
+			w.vars.unset(c.Args[n-1] + "[@]")
 		}
-	}
-	switch c.Name {
+	case "getopts":
+		if n > 1 {
+			w.vars.unset(c.Args[1])
+		}
 	case "set":
 		w.position(1, operandsOfSet(c.Argv))
 		if i := slices.Index(c.Argv, "allexport"); slices.Contains(c.Flags, "a") || i > 0 && c.Argv[i-1] == "-o" {
@@ -351,6 +355,7 @@ func (w *walker) readInto(names []string, in *input) {
 	line, _, _ := strings.Cut(text, "\n")
 	words := strings.Fields(line)
 	for i, name := range names {
+		w.vars.unset(name + "[@]")
 		switch {
 		case !ok || i >= len(words):
 			w.vars.unset(name)
