@@ -1,9 +1,7 @@
 package shell
 
 import (
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -145,85 +143,50 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 		w.words(other, env, r, from)
 	}
 	run := c.runs()
-	if in != nil && (run.stdin || c.Name == "xargs" && run.words != nil) {
-		switch text, ok := w.read(in); {
-		case !ok:
-		case c.Name == "crontab":
-			run.script = scheduled(text)
-		case run.stdin:
-			run.script = text
-		default: // xargs
-			run.words = slices.Clone(run.words)
-			for i, word := range run.words {
-				run.words[i] = strings.ReplaceAll(word, "{}", strings.TrimSpace(text))
-			}
-			run.words = append(run.words, strings.FieldsFunc(text, func(r rune) bool { return r == 0 || unicode.IsSpace(r) })...)
-		}
+	w.feed(c, &run, in)
+	w.runFunction(c, env, in)
+	w.runFile(c, &run)
+	w.builtin(c, in)
+	w.inTurn(c, run, env, r, from)
+}
+
+// feed gives what a command runs its standard input, where that is plain from the
+// script.
+func (w *walker) feed(c *Command, run *inner, in *input) {
+	if in == nil || !run.stdin && (c.Name != "xargs" || run.words == nil) {
+		return
 	}
-	if bodies := w.funcs[c.Name]; len(bodies) > 0 && w.nesting < maxNesting {
-		w.nesting++
-		undo, restore := w.position(1, c.Argv), w.environment(env)
-		var ways []map[string]value
-		for _, body := range bodies {
-			ways = append(ways, w.way(func() { w.function(body, in) }))
+	switch text, ok := w.read(in); {
+	case !ok:
+	case c.Name == "crontab":
+		run.script = scheduled(text)
+	case run.stdin:
+		run.script = text
+	default: // xargs
+		run.words = slices.Clone(run.words)
+		for i, word := range run.words {
+			run.words[i] = strings.ReplaceAll(word, "{}", strings.TrimSpace(text))
 		}
-		w.join(ways, false)
-		restore()
-		undo()
-		w.nesting-- // and on: whether the function is defined by then isn't known
+		run.words = append(run.words, strings.FieldsFunc(text, func(r rune) bool { return r == 0 || unicode.IsSpace(r) })...)
 	}
-	if c.Name == "tee" && in != nil {
-		if text, ok := w.read(in); ok {
-			for _, f := range c.Args {
-				w.put(path.Clean(f), text)
-			}
-		}
+}
+
+// runFile lets a command run what the script itself has put into its file.
+func (w *walker) runFile(c *Command, run *inner) {
+	if len(w.files)+len(w.made) == 0 || run.script != "" || run.words != nil {
+		return
 	}
-	if len(w.files)+len(w.made) > 0 && run.script == "" && run.words == nil {
-		file := run.file
-		if file == "" && strings.Contains(c.Path, "/") {
-			file, run.args = c.Path, words
-		}
-		if run.script = w.written(file); run.script == "" {
-			w.runMade(c, file)
-		}
+	file := run.file
+	if file == "" && strings.Contains(c.Path, "/") {
+		file, run.args = c.Path, append([]string{c.Path}, c.Argv...)
 	}
-	w.remember(c)
-	switch n := len(c.Args); c.Name {
-	case "read":
-		w.readInto(c.Args, in)
-	case "mapfile", "readarray":
-		if text, ok := w.read(in); n > 0 && ok {
-			w.vars.set(c.Args[n-1]+"[@]", strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", apart))
-		} else if n > 0 {
-			w.vars.unset(c.Args[n-1] + "[@]")
-		}
-	case "getopts":
-		if n > 1 {
-			w.vars.unset(c.Args[1])
-		}
-	case "set":
-		w.position(1, operandsOfSet(c.Argv))
-		if i := slices.Index(c.Argv, "allexport"); slices.Contains(c.Flags, "a") || i > 0 && c.Argv[i-1] == "-o" {
-			w.vars.set(exportsAll, "")
-		} else if slices.Contains(c.Argv, "+a") || i > 0 {
-			w.vars.unset(exportsAll)
-		}
-	case "unset":
-		for _, name := range c.Args {
-			w.vars.unset(name)
-		}
+	if run.script = w.written(file); run.script == "" {
+		w.runMade(c, file)
 	}
-	if c.Name == "printf" && len(c.Argv) > 2 && c.Argv[0] == "-v" {
-		if text, ok := formatted(c.Argv[2], c.Argv[3:]); ok {
-			w.vars.set(c.Argv[1], text)
-		}
-	}
-	if len(c.Args) == 2 && copies[c.Name] {
-		if text := w.written(c.Args[0]); text != "" {
-			w.put(path.Clean(c.Args[1]), text)
-		}
-	}
+}
+
+// inTurn looks at what a command runs.
+func (w *walker) inTurn(c *Command, run inner, env []string, r *redirs, from []string) {
 	if run.words == nil && (run.script == "" || run.script == unknownValue) {
 		return
 	}
@@ -239,18 +202,18 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 			}
 			return
 		}
-		run := func() {
+		script := func() {
 			defer w.position(0, run.args)()
 			defer w.environment(env)()
 			w.script(run.script)
 		}
 		switch c.Name {
 		case "eval", "source", ".", "alias":
-			run()
+			script()
 		case "trap":
-			w.ways(true, run)
+			w.ways(true, script)
 		default:
-			w.process(run)
+			w.process(script)
 		}
 		return
 	}
@@ -261,108 +224,4 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	w.nesting++
 	w.words(run.words, run.env, r, from)
 	w.nesting--
-}
-
-// copies are commands that give a file a second name, or another one.
-var copies = map[string]bool{"cp": true, "mv": true, "ln": true, "install": true}
-
-// operandsOfSet are the words that become positional parameters.
-func operandsOfSet(words []string) []string {
-	for i := 0; i < len(words); i++ {
-		switch w := words[i]; {
-		case w == "--" || w == "-":
-			return words[i+1:]
-		case len(w) < 2 || w[0] != '-' && w[0] != '+':
-			return words[i:]
-		case w[len(w)-1] == 'o':
-			i++
-		}
-	}
-	return nil
-}
-
-// function looks at the body of a function that is called.
-func (w *walker) function(body *syntax.Stmt, in *input) {
-	outer := len(w.locals)
-	w.inFunction++
-	w.leavable(leaves(body), func() { w.stmt(body, in) })
-	w.inFunction--
-	for _, restore := range slices.Backward(w.locals[outer:]) {
-		restore()
-	}
-	w.locals = w.locals[:outer]
-}
-
-// varies says whether what a function does depends on when it is called.
-func varies(body *syntax.Stmt) (found bool) {
-	walk(body, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.ParamExp:
-			found = found || n.Param != nil
-		case *syntax.Assign:
-			found = true
-		}
-		return !found
-	})
-	return found
-}
-
-// position sets the positional parameters from $first on until undo.
-func (w *walker) position(first int, args []string) (undo func()) {
-	if len(args) == 0 {
-		return func() {}
-	}
-	names := []string{"@", "*"}
-	for n := first; n <= 9; n++ {
-		names = append(names, strconv.Itoa(n))
-	}
-	undo = w.vars.saved(names...)
-	for n := first; n <= 9; n++ {
-		if name := strconv.Itoa(n); n-first < len(args) && args[n-first] != "" {
-			w.vars.set(name, args[n-first])
-		} else {
-			w.vars.unset(name)
-		}
-	}
-	args = args[min(1-first, len(args)):]
-	w.vars.set("@", strings.Join(args, apart))
-	w.vars.set("*", strings.Join(args, " "))
-	return undo
-}
-
-// environment sets the variables that stand before a command until undo.
-func (w *walker) environment(env []string) (undo func()) {
-	if len(env) == 0 {
-		return func() {}
-	}
-	names := make([]string, len(env))
-	for i, e := range env {
-		names[i], _, _ = strings.Cut(e, "=")
-	}
-	undo = w.vars.saved(names...)
-	for i, e := range env {
-		_, text, _ := strings.Cut(e, "=")
-		w.vars.set(names[i], text)
-		w.vars.export(names[i])
-	}
-	return undo
-}
-
-// readInto is the builtin read: a word of the first line for each name, the
-// rest for the last.
-func (w *walker) readInto(names []string, in *input) {
-	text, ok := w.read(in)
-	line, _, _ := strings.Cut(text, "\n")
-	words := strings.Fields(line)
-	for i, name := range names {
-		w.vars.unset(name + "[@]")
-		switch {
-		case !ok || i >= len(words):
-			w.vars.unset(name)
-		case i == len(names)-1:
-			w.vars.set(name, strings.Join(words[i:], " "))
-		default:
-			w.vars.set(name, words[i])
-		}
-	}
 }

@@ -18,10 +18,15 @@ func (w *walker) remember(c *Command) {
 		}
 		w.made[path.Clean(f)] = c.Name
 	}
-	if copies[c.Name] && len(c.Args) == 2 {
-		if by := w.made[path.Clean(c.Args[0])]; by != "" {
-			w.made[path.Clean(c.Args[1])] = by
-		}
+}
+
+// copied notes that a file has a second name, or another one.
+func (w *walker) copied(file, as string) {
+	if by := w.made[path.Clean(file)]; by != "" {
+		w.made[path.Clean(as)] = by
+	}
+	if text := w.written(file); text != "" {
+		w.put(path.Clean(as), text)
 	}
 }
 

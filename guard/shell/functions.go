@@ -1,0 +1,95 @@
+package shell
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// runFunction looks at the bodies of the function that a command calls, if its name
+// is one's.
+func (w *walker) runFunction(c *Command, env []string, in *input) {
+	bodies := w.funcs[c.Name]
+	if len(bodies) == 0 || w.nesting >= maxNesting {
+		return
+	}
+	w.nesting++
+	undo, restore := w.position(1, c.Argv), w.environment(env)
+	var ways []map[string]value
+	for _, body := range bodies {
+		ways = append(ways, w.way(func() { w.function(body, in) }))
+	}
+	w.join(ways, false)
+	restore()
+	undo()
+	w.nesting-- // what follows is looked at all the same: whether the function is defined by then isn't known
+}
+
+// function looks at the body of a function that is called.
+func (w *walker) function(body *syntax.Stmt, in *input) {
+	outer := len(w.locals)
+	w.inFunction++
+	w.leavable(leaves(body), func() { w.stmt(body, in) })
+	w.inFunction--
+	for _, restore := range slices.Backward(w.locals[outer:]) {
+		restore()
+	}
+	w.locals = w.locals[:outer]
+}
+
+// varies says whether what a function does depends on when it is called.
+func varies(body *syntax.Stmt) (found bool) {
+	walk(body, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			found = found || n.Param != nil
+		case *syntax.Assign:
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// position sets the positional parameters from $first on until undo.
+func (w *walker) position(first int, args []string) (undo func()) {
+	if len(args) == 0 {
+		return func() {}
+	}
+	names := []string{"@", "*"}
+	for n := first; n <= 9; n++ {
+		names = append(names, strconv.Itoa(n))
+	}
+	undo = w.vars.saved(names...)
+	for n := first; n <= 9; n++ {
+		if name := strconv.Itoa(n); n-first < len(args) && args[n-first] != "" {
+			w.vars.set(name, args[n-first])
+		} else {
+			w.vars.unset(name)
+		}
+	}
+	args = args[min(1-first, len(args)):]
+	w.vars.set("@", strings.Join(args, apart))
+	w.vars.set("*", strings.Join(args, " "))
+	return undo
+}
+
+// environment sets the variables that stand before a command until undo.
+func (w *walker) environment(env []string) (undo func()) {
+	if len(env) == 0 {
+		return func() {}
+	}
+	names := make([]string, len(env))
+	for i, e := range env {
+		names[i], _, _ = strings.Cut(e, "=")
+	}
+	undo = w.vars.saved(names...)
+	for i, e := range env {
+		_, text, _ := strings.Cut(e, "=")
+		w.vars.set(names[i], text)
+		w.vars.export(names[i])
+	}
+	return undo
+}
