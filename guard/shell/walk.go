@@ -208,6 +208,9 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 	}
 	for i := range stages {
 		before := w.namesOf(begins[max(0, i-neighbours)], begins[i])
+		if slices.ContainsFunc(stages[i].Redirs, replacesInput) {
+			before = nil
+		}
 		after := w.namesOf(begins[i+1], begins[min(len(stages), i+1+neighbours)])
 		for j := begins[i]; j < begins[i+1]; j++ {
 			c := w.out.Commands[j]
@@ -215,6 +218,15 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 			c.To = joined(c.To, after)
 		}
 	}
+}
+
+// replacesInput says that a redirection takes the place of a pipe.
+func replacesInput(rd *syntax.Redirect) bool {
+	switch rd.Op {
+	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.RdrIn:
+		return rd.N == nil || rd.N.Value == "0"
+	}
+	return false
 }
 
 // joined is a followed by b, in memory of its own unless one is empty: neither
