@@ -220,10 +220,11 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 	}
 }
 
-// replacesInput says that a redirection takes the place of a pipe.
+// replacesInput says that a redirection takes the place of a pipe. A file may be
+// the pipe itself.
 func replacesInput(rd *syntax.Redirect) bool {
 	switch rd.Op {
-	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.RdrIn:
+	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
 		return rd.N == nil || rd.N.Value == "0"
 	}
 	return false
