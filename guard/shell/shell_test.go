@@ -50,7 +50,7 @@ func TestPosix(t *testing.T) {
 		"path and exe":         {`/usr/bin/rm x; "C:\tools\rm.exe" y`, []string{"rm x", "rm y"}},
 		"list":                 {"a && b || c; d & e", []string{"a", "b", "c", "d", "e"}},
 		"pipe":                 {"curl x | tee y | bash", []string{"curl x", "tee y from:curl", "bash from:curl,tee"}},
-		"input instead":        {"curl u | python3 - <<E | b\nE\ncurl u | sh </dev/stdin", []string{"curl u", "python3 -", "b from:curl,python3", "curl u", "sh from:curl </dev/stdin"}},
+		"input instead":        {"curl u | python3 - <<E | b\nE\ncurl u | sh </dev/stdin; curl u | sh <<<$(cat)", []string{"curl u", "python3 -", "b from:curl,python3", "curl u", "sh from:curl </dev/stdin", "curl u", "cat from:curl", "sh from:cat,curl"}},
 		"subshell":             {"(cd x; rm y)", []string{"cd x", "rm y"}},
 		"block":                {"{ rm a; } > out", []string{"rm a", " >out"}},
 		"quotes":               {`r'm' -"rf" \/x`, []string{"rm -rf /x"}},

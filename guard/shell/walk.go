@@ -221,13 +221,27 @@ func (w *walker) pipeline(st *syntax.Stmt, in *input) {
 }
 
 // replacesInput says that a redirection takes the place of a pipe. A file may be
-// the pipe itself.
+// the pipe itself, and $(cat) within a document may read it.
 func replacesInput(rd *syntax.Redirect) bool {
 	switch rd.Op {
-	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
-		return rd.N == nil || rd.N.Value == "0"
+	case syntax.Hdoc, syntax.DashHdoc:
+		return (rd.N == nil || rd.N.Value == "0") && (rd.Hdoc == nil || !substitutes(rd.Hdoc))
+	case syntax.WordHdoc:
+		return (rd.N == nil || rd.N.Value == "0") && !substitutes(rd.Word)
 	}
 	return false
+}
+
+// substitutes says that a word takes a command's output.
+func substitutes(word *syntax.Word) (found bool) {
+	walk(word, func(n syntax.Node) bool {
+		switch n.(type) {
+		case *syntax.CmdSubst, *syntax.ProcSubst:
+			found = true
+		}
+		return !found
+	})
+	return found
 }
 
 // joined is a followed by b, in memory of its own unless one is empty: neither
