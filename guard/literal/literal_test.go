@@ -2,6 +2,8 @@ package literal
 
 import (
 	"fmt"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"testing"
@@ -80,4 +82,35 @@ func FuzzScan(f *testing.F) {
 			t.Errorf("words %q text %q: got %v, want %v", words, text, got, want)
 		}
 	})
+}
+
+// TestRequiredOfEveryMatch: whatever an expression matches holds one of its
+// words, whatever the alphabet.
+func TestRequiredOfEveryMatch(t *testing.T) {
+	for expression, matches := range map[string][]string{
+		`[eé]xport`:          {"export", "éxport"},
+		`Stra[sß]e`:          {"Strase", "Straße"},
+		`[가a나]장`:             {"가장", "a장", "나장"},
+		`(?i)[eé]xport`:      {"EXPORT", "éxport", "Éxport"},
+		`dr[oöø]p table`:     {"drop table", "dröp table", "drøp table"},
+		`[kK]ubectl`:         {"kubectl", "Kubectl"},
+		`x[é-í]y`:            {"xéy", "xíy"},
+		`(?i)K[é]y|pass(é)?`: {"kéy", "pass", "passé"},
+		`[\x{7f}-\x{81}]end`: {"\u0080end", "\u007fend"},
+	} {
+		tree, err := syntax.Parse(expression, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := Required(tree)
+		re := regexp.MustCompile(expression)
+		for _, m := range matches {
+			if !re.MatchString(m) {
+				t.Errorf("%s doesn't match %q", expression, m)
+			}
+			if len(words) > 0 && !New(words).Any(m) {
+				t.Errorf("%s matches %q, which holds none of %q", expression, m, words)
+			}
+		}
+	}
 }

@@ -147,6 +147,9 @@ func (w words) least() int {
 	return least
 }
 
+// What case folding makes equal to k and s, and a text never means by them.
+const kelvin, longS = '\u212a', '\u017f'
+
 var anything = words{words: []string{""}}
 
 func sequence(list []*syntax.Regexp) words {
@@ -188,7 +191,7 @@ func beginnings(e *syntax.Regexp) words {
 				return anything
 			}
 			for r := e.Rune[i]; r <= e.Rune[i+1]; r++ {
-				if r < 0x80 { // 'K' and 'ſ' come into a class by case folding only
+				if r != kelvin && r != longS { // they come into a class by case folding
 					set = append(set, fold(string(r)))
 				}
 			}
