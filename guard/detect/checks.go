@@ -74,35 +74,90 @@ func mysqlPasswords(text string, found func(start, end int)) {
 	}
 }
 
-// numbers calls found for each run of digits of the lengths asked for, single
-// blanks or hyphens between its digits allowed; no letter or digit touches it.
-func numbers(text string, least, most int, found func(start, end int, digits []byte)) {
+// numbers tries every number of digits that single blanks or hyphens may part:
+// all groups of digits that stand so together, each group alone, and those that
+// are parted as a shape says, for other numbers may stand beside it. No letter
+// or digit touches it. found says whether it was one.
+func numbers(text string, least, most int, shapes [][]int, found func(start, end int, digits []byte) bool) {
+	var groups []group
 	var digits [20]byte
+	try := func(list []group) bool {
+		n := 0
+		for _, g := range list {
+			if n += g.end - g.start; n > most {
+				return false
+			}
+		}
+		if n < least {
+			return false
+		}
+		start, end := list[0].start, list[len(list)-1].end
+		if start > 0 && (wordByte(text[start-1]) || text[start-1] == '.') || end < len(text) && wordByte(text[end]) {
+			return false
+		}
+		n = 0
+		for i := start; i < end; i++ {
+			if digit(text[i]) {
+				digits[n] = text[i] - '0'
+				n++
+			}
+		}
+		return found(start, end, digits[:n])
+	}
 	for i := 0; i < len(text); {
 		if !digit(text[i]) {
 			i++
 			continue
 		}
-		start, n, end := i, 0, i
-		for i < len(text) {
-			if digit(text[i]) {
-				if n < len(digits) {
-					digits[n] = text[i] - '0'
-				}
-				n++
+		groups = groups[:0]
+		for len(groups) < maxGroups && i < len(text) && digit(text[i]) {
+			start := i
+			for i < len(text) && digit(text[i]) {
 				i++
-				end = i
-			} else if (text[i] == ' ' || text[i] == '-') && i+1 < len(text) && digit(text[i+1]) && n < len(digits) {
+			}
+			groups = append(groups, group{start, i})
+			if i+1 < len(text) && (text[i] == ' ' || text[i] == '-') && digit(text[i+1]) {
 				i++
-			} else {
-				break
 			}
 		}
-		if n >= least && n <= most && (start == 0 || !wordByte(text[start-1]) && text[start-1] != '.') &&
-			(end == len(text) || !wordByte(text[end])) {
-			found(start, end, digits[:n])
+		if len(groups) > 1 && len(groups) <= most && try(groups) {
+			continue
+		}
+		for k := 0; k < len(groups); {
+			n := 1
+			for _, s := range shapes {
+				if shaped(groups, k, s) && try(groups[k:k+len(s)]) {
+					n = len(s)
+					break
+				}
+			}
+			if n == 1 {
+				try(groups[k : k+1])
+			}
+			k += n
 		}
 	}
+}
+
+type group struct{ start, end int }
+
+const maxGroups = 1 << 12
+
+// shaped says whether groups have the widths of a shape from k on. A row of
+// numbers that goes on as it begins is a table.
+func shaped(groups []group, k int, widths []int) bool {
+	wide := func(i int) int {
+		if i < 0 || i >= len(groups) {
+			return 0
+		}
+		return groups[i].end - groups[i].start
+	}
+	for i, w := range widths {
+		if wide(k+i) != w {
+			return false
+		}
+	}
+	return wide(k-1) != widths[0] && wide(k+len(widths)) != widths[0]
 }
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
@@ -111,11 +166,16 @@ func wordByte(c byte) bool {
 	return digit(c) || c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
+// cardShapes are how card numbers are printed.
+var cardShapes = [][]int{{4, 4, 4, 4, 3}, {4, 4, 4, 4}, {4, 6, 5}, {4, 6, 4}}
+
 func cards(text string, found func(start, end int)) {
-	numbers(text, 13, 19, func(start, end int, d []byte) {
-		if issued(d) && Luhn(d) {
+	numbers(text, 13, 19, cardShapes, func(start, end int, d []byte) bool {
+		ok := issued(d) && Luhn(d)
+		if ok {
 			found(start, end)
 		}
+		return ok
 	})
 }
 
@@ -160,18 +220,20 @@ func Luhn(digits []byte) bool {
 
 // residents: YYMMDD-SNNNNNC with its check digit.
 func residents(text string, found func(start, end int)) {
-	numbers(text, 13, 13, func(start, end int, d []byte) {
+	numbers(text, 13, 13, [][]int{{6, 7}}, func(start, end int, d []byte) bool {
 		if end-start != 14 || text[start+6] != '-' || d[6] < 1 || d[6] > 4 {
-			return
+			return false
 		}
 		month, day := d[2]*10+d[3], d[4]*10+d[5]
 		sum := 0
 		for i, w := range [12]int{2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5} {
 			sum += w * int(d[i])
 		}
-		if month >= 1 && month <= 12 && day >= 1 && day <= 31 && int(d[12]) == (11-sum%11)%10 {
+		ok := month >= 1 && month <= 12 && day >= 1 && day <= 31 && int(d[12]) == (11-sum%11)%10
+		if ok {
 			found(start, end)
 		}
+		return ok
 	})
 }
 
