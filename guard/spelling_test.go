@@ -126,7 +126,7 @@ rules:
 }
 
 func TestCanonicalTools(t *testing.T) {
-	mentioned := []string{"mcp:context7/resolve-library-id", "mcp:my-server/*"}
+	mentioned := []string{"mcp:*/drop-all-tables", "mcp:context7/resolve-library-id", "mcp:files", "mcp:my-server/*"}
 	for host, want := range map[string]string{
 		"bash": "shell", "Bash": "shell", "powershell": "shell", "run_in_terminal": "shell", "view": "read", "Read": "read", "read_file": "read",
 		"create": "write", "edit": "write", "apply_patch": "write", "MultiEdit": "write", "Grep": "search", "glob": "search", "WebFetch": "fetch",
@@ -135,6 +135,8 @@ func TestCanonicalTools(t *testing.T) {
 		"github-mcp-server-search_code": "mcp:github-mcp-server/search_code", "github-mcp-server/search_code": "mcp:github-mcp-server/search_code",
 		"context7-resolve-library-id": "mcp:context7/resolve-library-id", "context7/resolve-library-id": "mcp:context7/resolve-library-id",
 		"mcp_context7_resolve-library-id": "mcp:context7/resolve-library-id", "my-server-do-it-now": "mcp:my-server/do-it-now", "my-server/do-it-now": "mcp:my-server/do-it-now",
+		"files-read-all": "mcp:files/read-all", "files/read-all": "mcp:files/read-all", "db-drop-all-tables": "mcp:db/drop-all-tables",
+		"mcp__db__drop-all-tables": "mcp:db/drop-all-tables", "my-server-drop-all-tables": "mcp:my-server/drop-all-tables",
 		"-x": "-x", "x-": "x-", "/x": "/x",
 	} {
 		if got := canonicalTool(host, mentioned); got != want {
@@ -147,6 +149,9 @@ func TestCanonicalTools(t *testing.T) {
 	}{
 		{"shell", "Bash", true}, {"shell", "view", false}, {"Bash", "Bash", true}, {"Bash", "bash", false}, {"mcp:rigmcp/echo", "rigmcp-echo", true},
 		{"mcp:rigmcp/*", "rigmcp/echo", true}, {"mcp:*", "a-b", true}, {"mcp:*/echo", "rigmcp-echo", true}, {"mcp:*/echo", "rigmcp-other", false},
+		{"mcp:files", "files-read-all", true}, {"mcp:files/*", "files-read-all", true}, {"mcp:*/read-all", "files-read-all", true},
+		{"mcp:*/read-all", "mcp__files__read-all", true}, {"mcp:files", "filesystem-read", false}, {"mcp:*/read-all", "read-all", false},
+		{"mcp:files/read", "files-read-all", false}, {"mcp:files", "bash", false},
 		{"mcp:*", "bash", false}, {"a-b-c", "a-b/c", true}, {"a/b-c", "a-b-c", true}, {"a-b", "a-c", false},
 	} {
 		if got := newToolSet([]string{c.rule}).has(canonicalTool(c.host, nil), c.host); got != c.want {

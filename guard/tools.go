@@ -36,19 +36,11 @@ func canonicalTool(host string, mentioned []string) string {
 	if c, ok := canonical[host]; ok {
 		return c
 	}
-	for _, m := range mentioned {
-		server, tool, ok := strings.Cut(m[len("mcp:"):], "/")
-		if !ok || server == "*" {
-			continue
-		}
-		for _, form := range [...]string{server + "/" + tool, server + "-" + tool, "mcp__" + server + "__" + tool, "mcp_" + server + "_" + tool} {
-			if host == form {
-				return m
-			}
-		}
-		for _, form := range [...]string{server + "/", server + "-", "mcp__" + server + "__", "mcp_" + server + "_"} {
-			if rest, ok := strings.CutPrefix(host, form); ok && tool == "*" && rest != "" {
-				return "mcp:" + server + "/" + rest
+	for _, cut := range [...]func(host, server, tool string) string{cutExactly, cutByServer, cutByTool} {
+		for _, m := range mentioned {
+			server, tool := mcpPattern(m)
+			if name := cut(host, server, tool); name != "" {
+				return name
 			}
 		}
 	}
@@ -69,6 +61,48 @@ func canonicalTool(host string, mentioned []string) string {
 		return "mcp:" + host[:i] + "/" + host[i+1:]
 	}
 	return host
+}
+
+// mcpPattern takes mcp:SERVER/TOOL apart; mcp:SERVER is every tool of the server.
+func mcpPattern(name string) (server, tool string) {
+	server, tool, _ = strings.Cut(strings.TrimPrefix(name, "mcp:"), "/")
+	if tool == "" {
+		tool = "*"
+	}
+	return server, tool
+}
+
+// mcpForms are how hosts join server and tool.
+var mcpForms = [...]struct{ before, between string }{{"", "/"}, {"", "-"}, {"mcp__", "__"}, {"mcp_", "_"}}
+
+// The cuts give the canonical name of host if a pattern says where to cut it:
+// both parts of it, its server, or its tool.
+func cutExactly(host, server, tool string) string {
+	for _, f := range mcpForms {
+		if host == f.before+server+f.between+tool {
+			return "mcp:" + server + "/" + tool
+		}
+	}
+	return ""
+}
+
+func cutByServer(host, server, tool string) string {
+	for _, f := range mcpForms {
+		if rest, ok := strings.CutPrefix(host, f.before+server+f.between); ok && rest != "" && tool == "*" {
+			return "mcp:" + server + "/" + rest
+		}
+	}
+	return ""
+}
+
+func cutByTool(host, server, tool string) string {
+	for _, f := range mcpForms[:3] { // an underscore may be anywhere in a tool's name
+		rest, ok := strings.CutPrefix(host, f.before)
+		if rest, ends := strings.CutSuffix(rest, f.between+tool); ok && ends && rest != "" && server == "*" {
+			return "mcp:" + rest + "/" + tool
+		}
+	}
+	return ""
 }
 
 func joined(host string) string { return strings.ReplaceAll(host, "/", "-") }
@@ -95,10 +129,14 @@ func (s toolSet) has(tool, host string) bool {
 		if strings.HasPrefix(tool, "mcp:") && joined(n) == joined(host) { // server-tool and server/tool are one tool
 			return true
 		}
-		if pattern, ok := strings.CutPrefix(n, "mcp:"); ok && strings.HasPrefix(tool, "mcp:") {
-			server, name, _ := strings.Cut(pattern, "/")
-			isServer, isName, _ := strings.Cut(tool[len("mcp:"):], "/")
-			if (server == "*" || server == isServer) && (name == "*" || name == "" || name == isName) {
+		if strings.HasPrefix(n, "mcp:") && strings.HasPrefix(tool, "mcp:") {
+			server, name := mcpPattern(n)
+			isServer, isName := mcpPattern(tool)
+			if (server == "*" || server == isServer) && (name == "*" || name == isName) {
+				return true
+			}
+			// Another rule may have it cut elsewhere.
+			if cutExactly(host, server, name)+cutByServer(host, server, name)+cutByTool(host, server, name) != "" {
 				return true
 			}
 		}
