@@ -339,7 +339,7 @@ func boolean(n *yaml.Node, at complain, key string) bool {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
 		at(n, "%s has to be true or false", key)
 	}
-	return n.Value == "true"
+	return strings.EqualFold(n.Value, "true") // YAML has True and TRUE too
 }
 
 func list(n *yaml.Node, at complain, key string) (out []string) {

@@ -83,6 +83,9 @@ func TestAuthoring(t *testing.T) {
 	if a.TimeoutMs != 400 || a.Mode != "enforce" || *a.Telemetry.Enabled || a.Telemetry.Headers["a"] != "b" || a.Remote.When != "always" {
 		t.Errorf("got %+v", a)
 	}
+	if b := authored(t, "rules:\n  - {id: a, on: tool_input, slow: True, action: deny}\ntelemetry: {enabled: TRUE}\n"); !b.Rules[0].Slow || !*b.Telemetry.Enabled {
+		t.Errorf("True is false: %+v", b)
+	}
 	raw, err := a.GuardJSON()
 	if err != nil {
 		t.Fatal(err)
