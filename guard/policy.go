@@ -235,7 +235,7 @@ func untilTime(s string) (time.Time, error) {
 
 func cut(s string, n int) string {
 	if len(s) > n {
-		return s[:n] + "…"
+		return strings.ToValidUTF8(s[:n], "") + "…"
 	}
 	return s
 }

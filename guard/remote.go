@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
+	"github.com/pinta-ai/pinta-agent/hook/redact"
 	"github.com/pinta-ai/pinta-agent/hook/span"
 )
 
@@ -91,9 +93,11 @@ func (e *Engine) ask(ctx context.Context, st *state, span []byte, a *Answer, v *
 	v.Remote = true
 	switch answer.Decision {
 	case "DENY":
-		a.Decision, a.Reason, a.UserMessage = "DENY", answer.Reason, answer.UserMessage
-		if a.Reason == "" {
-			a.Reason = v.Rule
+		// What is kept and shown of it is bounded as a policy's own texts are, and an
+		// input that it quotes is masked.
+		a.Decision, a.Reason, a.UserMessage = "DENY", answer.Reason, cut(redact.Text(answer.UserMessage), maxText)
+		if !validID(a.Reason) {
+			a.Reason = cmp.Or(v.Rule, "guard_remote")
 		}
 		v.Rule, v.Message = a.Reason, a.UserMessage
 	case "ALLOW":

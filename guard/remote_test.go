@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -96,5 +97,32 @@ func TestBreakerIsNobodysSwitch(t *testing.T) {
 	status.Store(http.StatusOK)
 	if got := send("8000"); !strings.Contains(got, `"remote"`) {
 		t.Errorf("after %d questions the second tier rests: %s", asked.Load(), got)
+	}
+}
+
+// TestRemoteTexts: what the second tier says is bounded and masked as a policy's
+// own texts are, and found again by why.
+func TestRemoteTexts(t *testing.T) {
+	token := "ghp_" + strings.Repeat("aB3dE6", 6)
+	var answer string
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+	defer server.Close()
+	e := loaded(t, examplePolicy+"remote: {endpoint: "+server.URL+", timeoutMs: 400, when: always}\n", Options{HTTP: server.Client()})
+	for text, want := range map[string][2]string{
+		`{"decision":"DENY","reason":"their_rule","userMessage":"no"}`: {"their_rule", "no"},
+		`{"decision":"DENY"}`: {"guard_remote", ""},
+		`{"decision":"DENY","reason":"` + strings.Repeat("r", 500<<10) + `"}`:                   {"guard_remote", ""},
+		`{"decision":"DENY","reason":"a ` + token + `","userMessage":"you sent ` + token + `"}`: {"guard_remote", "you sent [REDACTED:github_token]"},
+	} {
+		answer = text
+		a := ask(t, e, payload(t, "Bash", map[string]any{"command": "ls"}, nil))
+		v, ok := e.Why(fmt.Sprint(a["evaluationId"]))
+		if a["decision"] != "DENY" || a["reason"] != want[0] || !ok || v.Rule != want[0] || v.Message != want[1] {
+			t.Errorf("%.100s: %.300v, remembered %.300v", text, a, v)
+		}
+	}
+	answer = `{"decision":"DENY","userMessage":"` + strings.Repeat("é", 100<<10) + `"}`
+	if a := ask(t, e, payload(t, "Bash", map[string]any{"command": "ls"}, nil)); len(a["userMessage"].(string)) > maxText+3 {
+		t.Errorf("a message of %d bytes", len(a["userMessage"].(string)))
 	}
 }
