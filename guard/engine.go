@@ -47,6 +47,7 @@ type Engine struct {
 	current atomic.Pointer[state]
 	loading sync.Mutex
 	slots   chan struct{}
+	room    *room
 	twins   twins
 	remote  breaker
 }
@@ -91,7 +92,7 @@ func newEngine(opt Options) *Engine {
 	if opt.Memory == nil {
 		opt.Memory = NewMemory("", 0)
 	}
-	return &Engine{opt: opt, slots: make(chan struct{}, 4*runtime.GOMAXPROCS(0))}
+	return &Engine{opt: opt, slots: make(chan struct{}, 4*runtime.GOMAXPROCS(0)), room: newRoom()}
 }
 
 // Load puts the guard object of a verified config in force for a group: it is

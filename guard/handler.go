@@ -1,11 +1,13 @@
 package guard
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +32,19 @@ func (e *Engine) Handler() http.Handler {
 			problem(w, http.StatusMethodNotAllowed, "method_not_allowed", "ask by POST")
 			return
 		}
+		if r.ContentLength > MaxQuestion {
+			problem(w, http.StatusRequestEntityTooLarge, "too_large", "a question has at most 8 MiB")
+			return
+		}
+		if r.ContentLength < 0 || r.ContentLength > smallQuestion {
+			give, ok := e.makeRoom(r, start)
+			if !ok {
+				e.unread(w, start)
+				return
+			}
+			defer give()
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // httptest has none
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxQuestion))
 		if err != nil {
 			var large *http.MaxBytesError
@@ -40,6 +55,7 @@ func (e *Engine) Handler() http.Handler {
 			problem(w, http.StatusBadRequest, "unreadable", "the body could not be read")
 			return
 		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		ev, err := EventFromSpan(body)
 		switch {
 		case errors.Is(err, ErrOldForm):
@@ -59,13 +75,54 @@ func (e *Engine) Handler() http.Handler {
 			ev.Redacted = strings.HasPrefix(at.Network(), "tcp")
 		}
 		answer, verdict := e.evaluate(r.Context(), ev, budget(r), start, body)
-		text, _ := json.Marshal(answer) // strings and a finite number
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-		_, _ = w.Write(text)
-		_ = http.NewResponseController(w).Flush()
+		reply(w, answer)
 		e.record(verdict)
 	})
+}
+
+func reply(w http.ResponseWriter, answer Answer) {
+	text, _ := json.Marshal(answer) // strings and a finite number
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text)
+	_ = http.NewResponseController(w).Flush()
+}
+
+// readTime is what the body of a question may take to arrive: the longest budget.
+const readTime = maxTimeoutMs * time.Millisecond
+
+// makeRoom waits for memory for a large body as long as an answer is of use.
+func (e *Engine) makeRoom(r *http.Request, start time.Time) (give func(), ok bool) {
+	n := r.ContentLength
+	if n < 0 {
+		n = MaxQuestion
+	}
+	user := ""
+	if runtime.GOOS != "windows" { // which knows no caller before the body, and isn't asked again
+		if peer, ok := serve.PeerFrom(r.Context()); ok {
+			user = strconv.Itoa(peer.UID) + peer.User
+		}
+	}
+	left := budget(r)
+	if left == 0 {
+		left = time.Duration(e.current.Load().TimeoutMs) * time.Millisecond
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), start.Add(time.Duration(float64(left)*share)))
+	defer cancel()
+	return e.room.take(ctx, user, n)
+}
+
+// unread answers a question for whose body there was no room in time: that is an
+// overrun, of an event of which nothing is known.
+func (e *Engine) unread(w http.ResponseWriter, start time.Time) {
+	st := e.current.Load()
+	if st.Mode == "off" {
+		reply(w, Answer{Decision: "ALLOW"})
+		return
+	}
+	answer, verdict := e.answer(context.Background(), st, &Event{}, outcome{overrun: true}, start, nil)
+	reply(w, answer)
+	e.record(verdict)
 }
 
 // budget reads the hook's declared budget; 0 if there is none.
