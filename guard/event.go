@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -288,9 +289,12 @@ func (ev *Event) Input() map[string]any {
 	ev.input = map[string]any{}
 	for _, raw := range ev.objects {
 		var object map[string]any
-		if json.Unmarshal(raw, &object) != nil {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		if d.Decode(&object) != nil {
 			continue
 		}
+		double(object)
 		for k, v := range object {
 			if _, taken := ev.input[k]; !taken {
 				ev.input[k] = v
@@ -298,6 +302,25 @@ func (ev *Event) Input() map[string]any {
 		}
 	}
 	return ev.input
+}
+
+// double makes every number below v the double that hosts take it for: one out
+// of range is infinite, and costs the values beside it nothing.
+func double(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		f, _ := strconv.ParseFloat(string(v), 64)
+		return f
+	case map[string]any:
+		for k, e := range v {
+			v[k] = double(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = double(e)
+		}
+	}
+	return v
 }
 
 func pathKey(key string) bool {
