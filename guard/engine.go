@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,8 +175,11 @@ type Verdict struct {
 	ConfigVersion int64     `json:"configVersion"`
 	DurationMs    float64   `json:"durationMs"`
 	Overrun       bool      `json:"overrun,omitempty"`
-	Fault         bool      `json:"fault,omitempty"`
-	Remote        bool      `json:"remote,omitempty"` // decided by the remote tier
+	// Failed are the ids of rules that didn't match because their condition failed
+	// on a value of another type than it expects.
+	Failed []string `json:"failed,omitempty"`
+	Fault  bool     `json:"fault,omitempty"`
+	Remote bool     `json:"remote,omitempty"` // decided by the remote tier
 	// Repeat says that the same call was already judged for the other
 	// registration (hook.md 12): it counts once.
 	Repeat bool `json:"repeat,omitempty"`
@@ -258,6 +262,10 @@ func (e *Engine) answer(ctx context.Context, st *state, ev *Event, out outcome, 
 		v.Tool = canonicalTool(ev.HostTool, st.mcp)
 	}
 	r := out.rule
+	if !out.decides(st.OnOverrun) {
+		r = nil
+	}
+	v.Overrun, v.Failed = v.Overrun && (r == nil || r.Action != "deny" && r.Action != "withhold"), out.failed
 	switch {
 	case r != nil && r.Action != "allow":
 		a.Reason, a.UserMessage = r.ID, r.Message
@@ -267,7 +275,7 @@ func (e *Engine) answer(ctx context.Context, st *state, ev *Event, out outcome, 
 			a.Decision = "REVIEW"
 		case "mask", "withhold":
 			a.OutputAction, a.Redactions = r.Action, redactions(out.found)
-			if len(out.found) >= detect.MaxFindings { // there may be more that were not listed
+			if len(out.found) >= detect.MaxFindings || out.partial { // there may be more that were not listed
 				a.OutputAction = "withhold"
 			}
 		}
@@ -312,6 +320,9 @@ func (e *Engine) record(v *Verdict) {
 	}
 	if v.EvaluationID != "" && v.Rule != "" {
 		e.opt.Memory.Add(*v)
+	}
+	if len(v.Failed) > 0 {
+		e.opt.Log.Warn("conditions failed on an event: their rules didn't match", "tool", v.Tool, "rules", strings.Join(v.Failed[:min(len(v.Failed), 20)], " "))
 	}
 	if v.Overrun {
 		e.opt.Log.Warn("guard overrun", "tool", v.Tool, "bytes", v.bytes, "answer", v.Decision)

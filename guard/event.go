@@ -280,6 +280,19 @@ func shallow(object []byte) []byte {
 	return append(kept, '}')
 }
 
+// Unjudged says why no rule is asked about an event; empty if rules are.
+func (ev *Event) Unjudged() string {
+	switch {
+	case ev.guarded:
+		return ""
+	case ev.Kind == "PreToolUse" || ev.Kind == "PermissionRequest" || ev.Kind == "PostToolUse":
+		return cut(ev.HostTool, 40) + " is a tool of the host's own, which is never judged"
+	case ev.Kind == "":
+		return "an event without a name is not judged"
+	}
+	return "an event " + cut(ev.Kind, 40) + " is not judged; PreToolUse, PermissionRequest and PostToolUse are"
+}
+
 // Input is the tool's input as a condition sees it, decoded on first use: of
 // several inputs the first that has a key gives its value.
 func (ev *Event) Input() map[string]any {

@@ -137,6 +137,8 @@ type Result struct {
 	Got    string `json:"got"`
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"` // why it failed
+	// Unjudged says why the event isn't judged, and so let through, by any policy.
+	Unjudged string `json:"unjudged,omitempty"`
 }
 
 // Test judges each case by the policy, as in mode enforce, with all the time it
@@ -168,6 +170,7 @@ func testCase(c *Compiled, f Fixture) Result {
 		return r
 	}
 	ev.User = f.User
+	r.Unjudged = ev.Unjudged()
 	e := newEngine(Options{Host: testHost})
 	e.current.Store(&state{Compiled: c, group: f.Group, clock: e.opt.Clock})
 	answer := e.Evaluate(context.Background(), ev, testBudget)
@@ -184,6 +187,9 @@ func testCase(c *Compiled, f Fixture) Result {
 		r.Reason += ", got " + r.Got
 		if answer.Reason != "" {
 			r.Reason += " by " + answer.Reason
+		}
+		if r.Unjudged != "" {
+			r.Reason += ", for " + r.Unjudged
 		}
 	}
 	return r

@@ -23,8 +23,21 @@ type outcome struct {
 	found   []detect.Finding // what mask and withhold rules found, or the rule's detectors
 	excerpt string
 	tool    string
-	overrun bool
+	failed  []string // ids of rules whose condition failed (see holds)
+	overrun bool     // a rule more severe than the one that matches was not judged
+	partial bool     // found lacks what rules would have added that were not judged
 	fault   bool
+}
+
+// decides says that the rule that matches is the answer whatever was not judged.
+func (o *outcome) decides(onOverrun string) bool {
+	switch {
+	case o.rule == nil:
+		return false
+	case !o.overrun, o.rule.Action == "deny", o.rule.Action == "withhold":
+		return true
+	}
+	return onOverrun != "deny" && o.rule.Action != "allow"
 }
 
 // judge runs through the rules, the most severe first; the first that matches
@@ -36,30 +49,33 @@ func (s *state) judge(ctx context.Context, ev *Event) (out outcome) {
 	out.tool = a.tool
 	there := a.there(rules)
 	for _, r := range rules {
-		if ctx.Err() != nil {
-			out.overrun = true
+		if out.rule != nil && (r.Action != "mask" && r.Action != "withhold") {
 			break
 		}
-		if out.rule != nil && (r.Action != "mask" && r.Action != "withhold") {
+		if ctx.Err() != nil {
+			out.overrun, out.partial = out.overrun || out.rule == nil, true
 			break
 		}
 		if !r.tools.has(a.tool, ev.HostTool) || !r.need.met(there) {
 			continue
 		}
 		if r.tooLarge(ev) {
-			out.overrun = out.rule == nil
+			out.overrun = out.overrun || out.rule == nil
 			continue
 		}
-		found, matches := a.matches(r)
+		found, matches, err := a.matches(r)
+		if err != nil && !absent(err) {
+			out.failed = append(out.failed, r.ID)
+		}
 		if !matches {
 			continue
 		}
 		if out.rule == nil {
-			if r.Action != "mask" && r.Action != "withhold" { // these have to say what they found
+			out.rule, out.overrun = r, out.overrun || ev.limited
+			if r.Action != "mask" && r.Action != "withhold" && out.decides(s.OnOverrun) { // the former have to say what they found
 				ev.decided.Store(r)
 			}
-			out.rule, out.excerpt = r, a.excerpt(found)
-			out.overrun = false
+			out.excerpt = a.excerpt(found)
 		}
 		out.found = append(out.found, found...)
 		if r.Action != "mask" && r.Action != "withhold" {
@@ -219,14 +235,15 @@ func (a *activation) there(rules []*rule) []uint64 {
 	return bits
 }
 
-// matches says whether a rule matches, and what its detectors found.
-func (a *activation) matches(r *rule) (found []detect.Finding, ok bool) {
+// matches says whether a rule matches, and what its detectors found; err is why
+// its when could not be evaluated.
+func (a *activation) matches(r *rule) (found []detect.Finding, ok bool, err error) {
 	if r.resolves {
 		a.ev.resolve(a.ctx, a.tool)
 	}
 	if r.when != nil {
 		if holds, err := a.holds(r.when); err != nil || !holds {
-			return nil, false
+			return nil, false, err
 		}
 	}
 	if r.detectors != nil {
@@ -236,15 +253,23 @@ func (a *activation) matches(r *rule) (found []detect.Finding, ok bool) {
 			}
 		}
 		if len(found) == 0 {
-			return nil, false
+			return nil, false, nil
 		}
 	}
 	if r.except != nil && (r.until.IsZero() || a.state.now().Before(r.until)) {
 		if excepted, err := a.holds(r.except); err == nil && excepted {
-			return nil, false
+			return nil, false, nil
 		}
 	}
-	return found, a.ctx.Err() == nil
+	return found, a.ctx.Err() == nil, nil
+}
+
+// absent says that a condition failed for a key or an element that this event
+// lacks, as most events lack most keys, or because the time is over. Any other
+// failure, a value of another type than the author expected, is worth a look.
+func absent(err error) bool {
+	text := err.Error() // cel-go has no types for them
+	return strings.HasPrefix(text, "no such key") || strings.HasPrefix(text, "index out of bounds") || strings.Contains(text, "interrupted")
 }
 
 // holds evaluates a condition. A condition that fails on this event (a key that
@@ -313,7 +338,11 @@ func (a *activation) excerpt(found []detect.Finding) string {
 	from, to := max(0, at-60), min(len(text), at+4*excerptBytes)
 	var b strings.Builder
 	last := from
-	for _, f := range a.scanShort(text) {
+	all := a.scanShort(text)
+	if a.ctx.Err() != nil {
+		return "" // not everything that is to be masked is known
+	}
+	for _, f := range all {
 		if f.Start >= to {
 			break
 		}

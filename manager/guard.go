@@ -135,7 +135,7 @@ func TestPolicy(a *guard.Authored, events []api.PolicyFile) (api.PolicyTestResul
 		return out, findings(err.Error())
 	}
 	for _, r := range judged {
-		v := api.PolicyVerdict{Event: r.Name, Decision: r.Got, Rule: r.Rule}
+		v := api.PolicyVerdict{Event: r.Name, Decision: r.Got, Rule: r.Rule, Message: r.Unjudged}
 		if r.Got == "error" {
 			out.Ok = false
 			v.Message = r.Reason
@@ -150,9 +150,9 @@ func TestPolicy(a *guard.Authored, events []api.PolicyFile) (api.PolicyTestResul
 
 func failure(r guard.Result) api.PolicyFinding {
 	f := api.PolicyFinding{Message: fmt.Sprintf("%s: %s", r.Name, r.Reason)}
-	if file, line, ok := strings.Cut(r.Where, ":"); ok {
-		f.File = file
-		f.Line, _ = strconv.Atoi(line) // 0: not known
+	if i := strings.LastIndexByte(r.Where, ':'); i >= 0 { // a name may hold one: builtin:PART
+		f.File = r.Where[:i]
+		f.Line, _ = strconv.Atoi(r.Where[i+1:]) // 0: not known
 	}
 	return f
 }

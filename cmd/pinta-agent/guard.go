@@ -58,6 +58,8 @@ type evaluated struct {
 	Answer        guard.Answer  `json:"answer"`
 	Verdict       guard.Verdict `json:"verdict"`
 	ConfigVersion int64         `json:"configVersion"`
+	Judged        bool          `json:"judged"`
+	Why           string        `json:"why,omitempty"` // an event isn't judged
 }
 
 func (a *app) eval(c *cobra.Command, e *guard.Event) error {
@@ -79,8 +81,15 @@ func (a *app) eval(c *cobra.Command, e *guard.Event) error {
 	}
 	e.Host, _ = os.Hostname()
 	detect.Standard() // the service has them by then: the time is that of a judgement
+	out.Why = e.Unjudged()
+	out.Judged = out.Why == ""
 	out.Answer = engine.Evaluate(c.Context(), e, 8*time.Second)
 	return a.print(out, func(p *page) {
+		if !out.Judged {
+			p.title("not judged")
+			p.row("why", "%s", out.Why)
+			return
+		}
 		p.title(out.Answer.Decision)
 		p.row("rule", "%s", out.Answer.Reason)
 		p.row("message", "%s", out.Answer.UserMessage)
@@ -88,6 +97,7 @@ func (a *app) eval(c *cobra.Command, e *guard.Event) error {
 		p.row("categories", "%s", strings.Join(out.Verdict.Categories, ", "))
 		p.row("matched", "%s", out.Verdict.Excerpt)
 		p.row("monitor", "%s", out.Verdict.Would)
+		p.row("failed", "%s", strings.Join(out.Verdict.Failed, ", "))
 		p.row("config", "version %d", out.ConfigVersion)
 		p.row("time", "%.2f ms", out.Answer.DurationMs)
 	})

@@ -389,10 +389,19 @@ func (a *app) policyOverride() *cobra.Command {
 // explanation is why an event gets its verdict.
 type explanation struct {
 	Decision string        `json:"decision"`
+	Judged   bool          `json:"judged"`
+	Why      string        `json:"why,omitempty"` // an event isn't judged
 	Rule     string        `json:"rule,omitempty"`
 	Message  string        `json:"message,omitempty"`
 	Matched  []matchedRule `json:"matched"`
+	Failed   []failedRule  `json:"failed,omitempty"`
 	Rules    int           `json:"rules"`
+}
+
+// failedRule is a rule that doesn't match because its condition failed.
+type failedRule struct {
+	ID    string `json:"id"`
+	Error string `json:"error"`
 }
 
 // matchedRule is a rule that matches.
@@ -416,8 +425,12 @@ func explain(p *guard.Authored, event string) (explanation, error) {
 	if result.Got == "error" {
 		return e, fmt.Errorf("the event can't be judged: %s", result.Reason)
 	}
-	e.Decision, e.Rule = result.Got, result.Rule
+	e.Decision, e.Rule, e.Judged, e.Why = result.Got, result.Rule, result.Unjudged == "", result.Unjudged
 	for _, m := range matches {
+		if m.Failed != "" {
+			e.Failed = append(e.Failed, failedRule{m.ID, m.Failed})
+			continue
+		}
 		if m.Decides {
 			e.Message = m.Message
 		}
@@ -427,7 +440,14 @@ func explain(p *guard.Authored, event string) (explanation, error) {
 }
 
 func showExplanation(w io.Writer, e explanation) {
+	if !e.Judged {
+		fmt.Fprintf(w, "not judged: %s\n", oneLine(e.Why, 200))
+		return
+	}
 	fields(w, "verdict", e.Decision, "rule", e.Rule, "message", oneLine(e.Message, 1000))
+	for _, f := range e.Failed {
+		fmt.Fprintf(w, "rule %s does not match, its condition fails: %s\n", f.ID, oneLine(f.Error, 200))
+	}
 	if len(e.Matched) == 0 {
 		fmt.Fprintf(w, "none of the %d rules matches\n", e.Rules)
 		return

@@ -267,6 +267,8 @@ type GuardStats struct {
 	Denied   map[string]uint64 `json:"denied"`
 	Overruns uint64            `json:"overruns"`
 	Faults   uint64            `json:"faults"`
+	// Failed counts events on which a rule's condition failed (guard.Verdict).
+	Failed uint64 `json:"failed,omitempty"`
 }
 
 type verdicts struct {
@@ -296,6 +298,9 @@ func (v *verdicts) add(one guard.Verdict) {
 	}
 	if one.Fault {
 		v.count.Faults++
+	}
+	if len(one.Failed) > 0 {
+		v.count.Failed++
 	}
 }
 
