@@ -71,16 +71,23 @@ func (s *state) now() time.Time { return s.clock() }
 // in the config's mode: monitor reports it, off (a signed decision) ends it.
 func NewEngine(opt Options) *Engine {
 	e := newEngine(opt)
+	e.Unload()
+	return e
+}
+
+// Unload ends the config in force: it is as before the first one.
+func (e *Engine) Unload() {
+	e.loading.Lock()
+	defer e.loading.Unlock()
 	mode := "enforce"
-	if opt.Unmanaged {
+	if e.opt.Unmanaged {
 		mode = "off"
 	}
 	c, err := compile(&Policy{Mode: mode, TimeoutMs: 400, OnOverrun: "allow"}, builtinProtection())
 	if err != nil {
 		panic("guard: the built-in protection does not compile: " + err.Error()) // it is embedded and tested
 	}
-	e.current.Store(&state{Compiled: c, group: opt.Group, clock: e.opt.Clock})
-	return e
+	e.current.Store(&state{Compiled: c, group: e.opt.Group, clock: e.opt.Clock})
 }
 
 func newEngine(opt Options) *Engine {

@@ -13,8 +13,8 @@ import (
 // that of connections.
 const (
 	smallQuestion = 64 << 10
-	roomBytes     = 96 << 20
-	userRoomBytes = roomBytes / 3
+	roomBytes     = 32 << 20
+	userRoomBytes = roomBytes / 2
 )
 
 // room is the memory for the bodies of questions that are being read or judged.

@@ -84,6 +84,9 @@ func (a *app) diagnoseService(ctx context.Context, managed bool, d *diagnosis, a
 	if a.layout.System && !status.Unprivileged {
 		add(installer.Notice, "endpoint.privileged", "guard and relay run as the service itself", fmt.Sprintf("create the account %s, as the packages do, and restart the service", a.layout.Account))
 	}
+	if why := status.Endpoint.Refused; why != "" {
+		add(installer.Error, "config.refused", "the config in force can't be used, and hooks are judged by the built-in rules: "+why, "publish a policy that this version of the agent takes, or update the agent")
+	}
 	if why := status.Endpoint.Loopback; why != "" {
 		add(installer.Warning, "loopback.down", why, "free the port, or set another address; it is tried again every 15 s")
 	}

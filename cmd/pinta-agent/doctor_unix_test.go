@@ -31,6 +31,7 @@ func TestDoctorOfTheService(t *testing.T) {
 		"an answer that is none":  {true, func() any { return "?" }, []string{"agent.no-answer"}},
 		"endpoint down":           {true, func() any { s := healthy(); s.Serving = false; return s }, []string{"endpoint.down"}},
 		"endpoint privileged":     {true, func() any { s := healthy(); s.Unprivileged = false; return s }, []string{"endpoint.privileged"}},
+		"config refused":          {true, func() any { s := healthy(); s.Endpoint.Refused = "rule x: bad"; return s }, []string{"config.refused"}},
 		"loopback down":           {true, func() any { s := healthy(); s.Endpoint.Loopback = "address in use"; return s }, []string{"loopback.down"}},
 		"relay held": {true, func() any {
 			s := healthy()
@@ -80,7 +81,7 @@ func TestDoctorsOwnFindingsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"agent.not-enrolled", "agent.not-running", "agent.no-answer", "endpoint.down", "endpoint.privileged", "loopback.down", "relay.held", "manager.unreachable"} {
+	for _, id := range []string{"agent.not-enrolled", "agent.not-running", "agent.no-answer", "endpoint.down", "endpoint.privileged", "config.refused", "loopback.down", "relay.held", "manager.unreachable"} {
 		if !strings.Contains(string(doc), "`"+id+"`") {
 			t.Errorf("%s isn't in docs/drift.md", id)
 		}

@@ -138,6 +138,9 @@ func reportFindings(found []installer.Finding, s endpoint.Stats, auditErr error)
 	if s.Export.State == relay.ExportHeld {
 		out = append(out, "relay held: "+s.Export.Detail)
 	}
+	if s.Refused != "" {
+		out = append(out, "config.refused "+s.Refused[:min(len(s.Refused), 500)])
+	}
 	if s.Loopback != "" {
 		out = append(out, "loopback.down "+s.Loopback)
 	}

@@ -233,6 +233,8 @@ func (s *server) apply(c Config) error {
 		if err := s.engine.Load(c.Guard, c.Version, c.Group); err != nil {
 			return err
 		}
+	} else {
+		s.engine.Unload()
 	}
 	s.config.Store(&c)
 	s.export.Kick()

@@ -43,17 +43,20 @@ type Parent struct {
 	stats   Stats
 	ready   bool
 	applied map[int64]chan Applied
+	refused string        // why the child doesn't serve by config; empty if it does
+	begun   bool          // a child was started
 	started chan struct{} // closed when a child was ready for the first time
 	once    sync.Once
 	uploads chan struct{} // bounds those under way
 	silence time.Duration // after which a child that says nothing is ended
+	patient time.Duration // how long Serve waits for a child that is away
 }
 
 const maxUploads = 4
 
 // New returns a Parent whose child is started by Run.
 func New(o Options) *Parent {
-	return &Parent{o: o, applied: map[int64]chan Applied{}, started: make(chan struct{}), uploads: make(chan struct{}, maxUploads), silence: longestSilence}
+	return &Parent{o: o, applied: map[int64]chan Applied{}, started: make(chan struct{}), uploads: make(chan struct{}, maxUploads), silence: longestSilence, patient: longestRestart + longestSilence}
 }
 
 // restart limits.
@@ -109,7 +112,7 @@ func (p *Parent) runChild(ctx context.Context) error {
 	defer alive.Stop()
 	out := &writer{w: c.in}
 	p.mu.Lock()
-	p.out = out
+	p.out, p.begun = out, true
 	err = errors.Join(out.send(toChild{Setup: &p.o.Setup}), out.send(toChild{Users: p.users}), out.send(toChild{Tokens: p.tokens}), out.send(toChild{Repairs: &p.repairs}), out.send(toChild{Config: &p.config}))
 	p.mu.Unlock()
 	uploads, stopUploads := context.WithCancel(context.WithoutCancel(ctx))
@@ -144,9 +147,14 @@ func (p *Parent) hear(ctx context.Context, out *writer, m fromChild) error {
 	case m.Stats != nil:
 		p.stats = *m.Stats
 	case m.Applied != nil:
+		if m.Applied.Seq == p.config.Seq {
+			p.refused = m.Applied.Error
+		}
 		if waiting := p.applied[m.Applied.Seq]; waiting != nil {
 			waiting <- *m.Applied
 			delete(p.applied, m.Applied.Seq)
+		} else if m.Applied.Error != "" {
+			p.o.Log.Error("the config in force can't be used; hooks are judged by the built-in rules", "error", m.Applied.Error)
 		}
 	case m.Upload != nil:
 		select {
@@ -179,37 +187,54 @@ func (p *Parent) gone() {
 
 // Serve has the child serve by c from now on, and after each restart. It
 // returns when the child has taken it; an error says why it goes on with the
-// config before.
+// config before. Before Run the first child is left to take it: what is given
+// then was in force.
 func (p *Parent) Serve(ctx context.Context, c Config) error {
 	p.mu.Lock()
 	c.Seq = p.config.Seq + 1
 	before := p.config
 	p.config = c
-	if p.out == nil {
+	if !p.begun {
 		p.mu.Unlock()
-		return nil // the next child starts with it
+		return nil
 	}
 	answer := make(chan Applied, 1)
 	p.applied[c.Seq] = answer
-	err := p.out.send(toChild{Config: &c})
-	p.mu.Unlock()
-	if err != nil {
-		return nil //nolint:nilerr // the child is ending: the next one starts with it
+	if p.out != nil { // else, or if it is ending, the next child starts with it
+		p.out.send(toChild{Config: &c}) //nolint:errcheck // gone gives the answer
 	}
+	p.mu.Unlock()
+	away := time.NewTimer(p.patient)
+	defer away.Stop()
+	var err error
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case a := <-answer:
-		if a.Error != "" {
-			p.mu.Lock()
-			if p.config.Seq == c.Seq {
-				before.Seq = c.Seq
-				p.config = before
-			}
-			p.mu.Unlock()
-			return errors.New(a.Error)
+		if a.Error == "" {
+			return nil
 		}
-		return nil
+		err = errors.New(a.Error)
+	case <-away.C:
+		err = errors.New("the guard and relay process isn't there to take the config")
+	}
+	p.back(c.Seq, before)
+	return err
+}
+
+// back returns to the config before one that was not taken. A child that began
+// with that one has never had it.
+func (p *Parent) back(from int64, before Config) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.applied, from)
+	if p.config.Seq != from {
+		return
+	}
+	before.Seq = from + 1
+	p.config, p.refused = before, ""
+	if p.out != nil {
+		p.out.send(toChild{Config: &before}) //nolint:errcheck // the child is ending: the next one starts with it
 	}
 }
 
@@ -243,7 +268,9 @@ func (p *Parent) SetRepairs(n int64) {
 func (p *Parent) Stats() (Stats, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stats, p.ready
+	s := p.stats
+	s.Refused = p.refused
+	return s, p.ready
 }
 
 // program is the executable that children are started from.

@@ -62,6 +62,9 @@ type Stats struct {
 	// Loopback says why a configured loopback listener doesn't answer; empty if
 	// it does, or if there is none.
 	Loopback string `json:"loopback,omitempty"`
+	// Refused says why the child doesn't judge by the config in force; empty if it
+	// does. The parent knows.
+	Refused string `json:"refused,omitempty"`
 }
 
 // upload is a request that the child asks its parent to make as the device.
@@ -111,7 +114,9 @@ type writer struct {
 func (w *writer) send(message any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return json.NewEncoder(w.w).Encode(message)
+	e := json.NewEncoder(w.w)
+	e.SetEscapeHTML(false) // a config of nothing but && would be longer than a line may be
+	return e.Encode(message)
 }
 
 // receive calls f for each message until the other side is gone. A line that
