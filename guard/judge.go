@@ -294,7 +294,7 @@ func (a *activation) scan() []detect.Finding {
 	a.scanned = true
 	set := detect.Standard()
 	text := a.target()
-	a.found, _ = set.Scan(a.ctx, text, set.All())
+	a.found, _ = set.Find(a.ctx, text, set.All())
 	if a.ev.Redacted {
 		a.found = append(a.found, markers(text)...)
 	}
@@ -373,6 +373,6 @@ func (a *activation) scanShort(text string) []detect.Finding {
 		return a.found
 	}
 	set := detect.Standard()
-	found, _ := set.Scan(a.ctx, text[:min(len(text), 8<<10)], set.All())
+	found, _ := set.Find(a.ctx, text[:min(len(text), 8<<10)], set.All())
 	return found
 }
