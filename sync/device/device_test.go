@@ -21,6 +21,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	jose "github.com/go-jose/go-jose/v4"
+
 	"github.com/pinta-ai/pinta-agent/enroll"
 	"github.com/pinta-ai/pinta-agent/enroll/enrolltest"
 	"github.com/pinta-ai/pinta-agent/internal/api"
@@ -183,6 +185,14 @@ func TestConfigIsAppliedWithinSecondsAndAcknowledged(t *testing.T) {
 	})
 }
 
+func configOf(r *rig, version int64) []byte {
+	raw, err := json.Marshal(r.m.GuardConfig(version))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return raw
+}
+
 func TestRefusedConfigsLeaveTheLastGoodInForce(t *testing.T) {
 	stranger := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))
 	with := func(change func(*api.GuardConfig)) func(*rig) string {
@@ -209,6 +219,20 @@ func TestRefusedConfigsLeaveTheLastGoodInForce(t *testing.T) {
 			return parts[0] + "." + other[1] + "." + parts[2]
 		}},
 		{"alg none", "signature", func(r *rig) string { return "eyJhbGciOiJub25lIn0.e30." }},
+		{"alg HS256 by the public key", "signature", func(r *rig) string {
+			public := r.m.Signing.Public().(ed25519.PublicKey)
+			return signWith(r.t, configOf(r, 8), jose.HS256, []byte(public), public, nil)
+		}},
+		{"a stranger's key embedded", "signature", func(r *rig) string { s, _ := api.SignRoot(r.m.GuardConfig(8), stranger); return s }},
+		{"a stranger's signature by the right kid", "signature", func(r *rig) string {
+			return signWith(r.t, configOf(r, 8), jose.EdDSA, stranger, r.m.Signing.Public().(ed25519.PublicKey), nil)
+		}},
+		{"a critical header", "signature", func(r *rig) string {
+			return signWith(r.t, configOf(r, 8), jose.EdDSA, r.m.Signing, r.m.Signing.Public().(ed25519.PublicKey), map[jose.HeaderKey]any{"crit": []string{"exp"}, "exp": 1})
+		}},
+		{"nested too deep", "malformed", resigned(`"schema":1`, `"schema":1,"x":`+strings.Repeat("[", 1<<20)+strings.Repeat("]", 1<<20))},
+		{"a guard nested too deep", "malformed", resigned(`"rules":[]`, `"rules":`+strings.Repeat("[", 1<<20)+strings.Repeat("]", 1<<20))},
+		{"50 MiB", "malformed", func(r *rig) string { return strings.Repeat("x", 50<<20) }},
 		{"another kind of document", "malformed", func(r *rig) string {
 			return r.m.Sign(r.t, &api.Override{Schema: 1, ID: "o", Version: 8, Aud: r.m.URL, Group: "default"})
 		}},

@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -160,15 +161,22 @@ func (d *Device) poll(ctx context.Context, wait time.Duration, fresh bool) error
 	d.mu.Unlock()
 	res, err := c.GetDeviceConfig(held, params)
 	var header http.Header
+	read := &counted{}
 	if err == nil {
 		header = res.Header
+		read.ReadCloser, res.Body = res.Body, read
 	}
 	jws, err := api.Raw(res, err)
 	if err != nil && errors.Is(held.Err(), context.Canceled) {
 		return errWoken // or the service ends: the Manager did nothing wrong
 	}
 	etag := header.Get("ETag")
-	if err == nil {
+	switch {
+	case err != nil && read.n > api.MaxAnswer && res.StatusCode == http.StatusOK:
+		err = refuse("malformed", "%w", err) // as every other document that is none
+		d.judged(etag, err)
+		d.Changed()
+	case err == nil:
 		if err = d.take(ctx, c, arrival{string(jws), etag, header.Get("Pinta-Override"), header.Get("Pinta-Group")}); !errors.Is(err, api.ErrNotModified) {
 			d.judged(etag, err)
 			d.Changed()
@@ -211,4 +219,16 @@ func (d *Device) judged(etag string, err error) {
 	idle := etag == "" || d.refused.etag == etag && now.Before(d.refused.until)
 	d.refused = refusal{etag: etag, until: now.Add(time.Minute + laterBackoff.Delay(tries, 0)), idle: idle, tries: tries, err: err}
 	d.Log.Error("the newest config is not applied; the one in force stays", "error", err)
+}
+
+// counted is a body with what was read of it, in bytes.
+type counted struct {
+	io.ReadCloser
+	n int
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n += n
+	return n, err
 }

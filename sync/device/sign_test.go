@@ -12,8 +12,14 @@ import (
 // signRaw signs bytes that package api would not make.
 func signRaw(t *testing.T, payload []byte, key ed25519.PrivateKey) string {
 	t.Helper()
-	k := jose.JSONWebKey{Key: key, KeyID: api.KeyID(key.Public().(ed25519.PublicKey))}
-	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: k}, (&jose.SignerOptions{}).WithType(jose.ContentType(api.KindConfig)))
+	return signWith(t, payload, jose.EdDSA, key, key.Public().(ed25519.PublicKey), nil)
+}
+
+// signWith signs by any algorithm and key under the kid of another.
+func signWith(t *testing.T, payload []byte, algorithm jose.SignatureAlgorithm, key any, kid ed25519.PublicKey, header map[jose.HeaderKey]any) string {
+	t.Helper()
+	k := jose.JSONWebKey{Key: key, KeyID: api.KeyID(kid)}
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: k}, (&jose.SignerOptions{ExtraHeaders: header}).WithType(jose.ContentType(api.KindConfig)))
 	if err != nil {
 		t.Fatal(err)
 	}
