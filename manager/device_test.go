@@ -2,6 +2,7 @@ package manager
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -335,4 +336,41 @@ func TestManagerClockSetBack(t *testing.T) {
 	b.code(err, api.ProblemCodeClockSkew) // not from before the turn
 	_, err = d.report()
 	b.must(err)
+}
+
+// TestRefusedConfigIsAudited: that a device didn't take its config is in the audit log with the reason, once for each, and a
+// device that says so over and over fills nothing.
+func TestRefusedConfigIsAudited(t *testing.T) {
+	b := newBed(t)
+	d := b.device()
+	entries := func() (list []string) {
+		t.Helper()
+		page, err := api.JSON[api.AuditPage](b.admin(api.RoleAdmin).ListAudit(t.Context(), api.ListAuditParams{}))
+		b.must(err)
+		for _, e := range page.Entries {
+			if e.Action == "config.refused" {
+				equal(t, e.Subject, d.id)
+				list = append(list, e.Detail)
+			}
+		}
+		return list
+	}
+	say := func(state api.ConfigState, reason string) {
+		t.Helper()
+		_, err := d.report(func(r *api.Report) { r.ConfigVersion, r.State, r.Reason = 7, state, reason })
+		b.must(err)
+	}
+	for range 3 {
+		say(api.ConfigStateFailed, "apply: rule x: bad")
+	}
+	equal(t, fmt.Sprint(entries()), "[version 7 stays in force: apply: rule x: bad]")
+	for range 3 {
+		say(api.ConfigStateApplied, "")
+		say(api.ConfigStateFailed, "signature")
+	}
+	equal(t, len(entries()), 1)
+	say(api.ConfigStateApplied, "")
+	b.later(refusalsApart)
+	say(api.ConfigStateFailed, "signature")
+	equal(t, len(entries()), 2)
 }

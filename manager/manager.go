@@ -70,6 +70,7 @@ type Manager struct {
 	keys      *keyring
 	hub       *hub
 	seen      *sightings
+	refusals  refusals
 	replay    *replay
 	known     deviceCache
 	gates     gates

@@ -3,7 +3,9 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,6 +110,10 @@ func (s deviceSurface) ReportDevice(w http.ResponseWriter, r *http.Request, c de
 		}
 	}
 	rep.ActionsDone = nil
+	if err := s.auditRefusal(r.Context(), c.id, &rep); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	s.seen.put(c.id, s.opt.Now(), &rep)
 	keys, _ := s.keys.signing()
 	out := api.ReportReply{KeysVersion: keys.Version, Actions: actions}
@@ -118,6 +124,54 @@ func (s deviceSurface) ReportDevice(w http.ResponseWriter, r *http.Request, c de
 		out.Reenroll = api.ReportReplyReenrollClone
 	}
 	reply(w, http.StatusOK, out)
+}
+
+// refusalsApart is the least time between two entries about one device: the log only grows, and a device may say what it likes.
+const refusalsApart = 10 * time.Minute
+
+// auditRefusal keeps for good that a device didn't take its config, and why, when it says so for the first time.
+func (m *Manager) auditRefusal(ctx context.Context, id string, r *api.Report) error {
+	if r.State != api.ConfigStateFailed {
+		return nil
+	}
+	var before reportRecord
+	err := m.view(ctx, func(tx store.Tx) (err error) {
+		before, err = orZero(reports.Get(tx, id))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	before = m.seen.merge(id, before)
+	if before.Report.State == r.State && before.Report.Reason == r.Reason || !m.refusals.first(id, m.opt.Now()) {
+		return nil
+	}
+	return m.update(ctx, func(tx store.Tx) error {
+		return m.audit(tx, "device:"+id, "config.refused", id, fmt.Sprintf("version %d stays in force: %s", r.ConfigVersion, cut(r.Reason, 500)))
+	})
+}
+
+// refusals are the devices of which a refusal was written down lately.
+type refusals struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// first says whether there was none lately, and notes one.
+func (r *refusals) first(id string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last = map[string]time.Time{}
+	}
+	if last, ok := r.last[id]; ok && now.Sub(last) < refusalsApart {
+		return false
+	}
+	if len(r.last)%1024 == 1023 {
+		maps.DeleteFunc(r.last, func(_ string, last time.Time) bool { return now.Sub(last) >= refusalsApart })
+	}
+	r.last[id] = now
+	return true
 }
 
 // checkReport bounds what a report may put into the store.
