@@ -322,7 +322,7 @@ func (s deviceSurface) Appeal(w http.ResponseWriter, r *http.Request, c deviceCa
 	a := api.Appeal{ID: s.ids.next(), DeviceID: c.id, Group: c.group, EvaluationID: in.EvaluationID, RuleID: in.RuleID, User: in.User, Reason: in.Reason,
 		At: s.opt.Now().UTC(), State: api.AppealStateOpen}
 	err := s.update(r.Context(), func(tx store.Tx) error {
-		n := 0
+		all, open, mine, closed := 0, 0, 0, ""
 		for old, err := range appeals.Scan(tx, store.Range{Backwards: true}) {
 			if err != nil {
 				return err
@@ -331,8 +331,23 @@ func (s deviceSurface) Appeal(w http.ResponseWriter, r *http.Request, c deviceCa
 				a = old // said before
 				return nil
 			}
-			if n++; n >= maxAppeals {
-				return busy(time.Hour)
+			all++
+			switch {
+			case old.State != api.AppealStateOpen:
+				closed = old.ID // the oldest at last
+			case old.DeviceID == c.id:
+				mine++
+				open++
+			default:
+				open++
+			}
+		}
+		if open >= maxAppeals || mine >= maxAppealsOfOne {
+			return busy(time.Hour)
+		}
+		if all >= maxAppeals {
+			if err := appeals.Delete(tx, closed); err != nil {
+				return err
 			}
 		}
 		return appeals.Put(tx, a.ID, a)
@@ -344,5 +359,8 @@ func (s deviceSurface) Appeal(w http.ResponseWriter, r *http.Request, c deviceCa
 	reply(w, http.StatusCreated, a)
 }
 
-// maxAppeals bounds the queue.
-const maxAppeals = 10000
+// maxAppeals bounds the queue: closed ones make room, the oldest first, and no device fills it alone.
+const (
+	maxAppeals      = 10000
+	maxAppealsOfOne = 200
+)

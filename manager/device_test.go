@@ -9,6 +9,7 @@ import (
 
 	"github.com/pinta-ai/pinta-agent/enroll/token"
 	"github.com/pinta-ai/pinta-agent/internal/api"
+	"github.com/pinta-ai/pinta-agent/manager/store"
 )
 
 func TestKeyRotation(t *testing.T) {
@@ -373,4 +374,49 @@ func TestRefusedConfigIsAudited(t *testing.T) {
 	b.later(refusalsApart)
 	say(api.ConfigStateFailed, "signature")
 	equal(t, len(entries()), 2)
+}
+
+// TestAppealsAreBounded: no device fills the queue alone, and decided appeals make room for new ones.
+func TestAppealsAreBounded(t *testing.T) {
+	b := newBed(t)
+	d, other := b.device(), b.device()
+	appeal := func(d *dev, n int) error {
+		_, err := api.JSON[api.Appeal](d.client().Appeal(t.Context(), api.AppealRequest{EvaluationID: fmt.Sprint("E", n), Reason: "x"}))
+		return err
+	}
+	fill := func(device string, from, n int, state api.AppealState) {
+		t.Helper()
+		b.must(b.m.update(t.Context(), func(tx store.Tx) error {
+			for i := from; i < from+n; i++ {
+				a := api.Appeal{ID: fmt.Sprintf("%026d", i), DeviceID: device, EvaluationID: fmt.Sprint("F", i), State: state}
+				if err := appeals.Put(tx, a.ID, a); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	fill(d.id, 0, maxAppealsOfOne, api.AppealStateOpen)
+	b.code(appeal(d, 1), api.ProblemCodeBusy)
+	b.must(appeal(other, 1))
+	fill("gone", maxAppealsOfOne, maxAppeals-maxAppealsOfOne-1, api.AppealStateAccepted)
+	b.must(appeal(other, 2))
+	b.must(appeal(other, 3))
+	b.must(b.m.view(t.Context(), func(tx store.Tx) error {
+		n := 0
+		for _, err := range appeals.Scan(tx, store.Range{}) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		equal(t, n, maxAppeals)
+		_, err := appeals.Get(tx, fmt.Sprintf("%026d", maxAppealsOfOne))
+		if !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("the oldest that is closed is still there: %v", err)
+		}
+		return nil
+	}))
+	fill("gone", maxAppealsOfOne, maxAppeals-maxAppealsOfOne, api.AppealStateOpen)
+	b.code(appeal(other, 4), api.ProblemCodeBusy)
 }
