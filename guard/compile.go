@@ -174,6 +174,9 @@ func compileExpression(source string) (cel.Program, *cel.Ast, error) {
 	if err := checkPatterns(checked.NativeRep().Expr()); err != nil {
 		return nil, nil, err
 	}
+	if err := checkGrowth(checked.NativeRep().Expr()); err != nil {
+		return nil, nil, err
+	}
 	cost, err := env.EstimateCost(checked, sizes{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("estimate its cost: %w", err)

@@ -15,7 +15,9 @@
 // its input comes from and its output goes to), see guard/shell, and targets:
 // those of the paths in writes that it changes itself. A secret has
 // type and origin (input or output). A condition that fails on an event, say for
-// a key that the input lacks, doesn't hold.
+// a key that the input lacks, doesn't hold; one that fails on a value of another
+// type is named in the verdict and the log. One that could make texts many times
+// as large as the event (replace by something longer, join of map) is refused.
 //
 // # Prefilter
 //
