@@ -105,11 +105,7 @@ func (e *Engine) ask(ctx context.Context, st *state, span []byte, a *Answer, v *
 	}
 }
 
-type remoteAnswer struct {
-	Decision    string `json:"decision"`
-	Reason      string `json:"reason"`
-	UserMessage string `json:"userMessage"`
-}
+type remoteAnswer struct{ Decision, Reason, UserMessage string }
 
 func exchange(client *http.Client, req *http.Request) (*remoteAnswer, error) {
 	resp, err := client.Do(req)
@@ -121,16 +117,18 @@ func exchange(client *http.Client, req *http.Request) (*remoteAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var a remoteAnswer
 	if resp.StatusCode != http.StatusOK {
 		return nil, errStatus(resp.StatusCode)
 	}
-	if err := json.Unmarshal(data, &a); err != nil {
+	var fields map[string]any // keys count as they are spelled, and one of a wrong type as absent (hook.md 4.3)
+	if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, err
 	}
+	text := func(key string) string { s, _ := fields[key].(string); return s }
+	a := &remoteAnswer{text("decision"), text("reason"), text("userMessage")}
 	switch a.Decision {
 	case "DENY", "ALLOW", "REVIEW":
-		return &a, nil
+		return a, nil
 	}
 	return nil, errNoDecision
 }

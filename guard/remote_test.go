@@ -109,7 +109,8 @@ func TestRemoteTexts(t *testing.T) {
 	defer server.Close()
 	e := loaded(t, examplePolicy+"remote: {endpoint: "+server.URL+", timeoutMs: 400, when: always}\n", Options{HTTP: server.Client()})
 	for text, want := range map[string][2]string{
-		`{"decision":"DENY","reason":"their_rule","userMessage":"no"}`: {"their_rule", "no"},
+		`{"decision":"DENY","reason":"their_rule","userMessage":"no"}`:        {"their_rule", "no"},
+		`{"decision":"DENY","reason":5,"userMessage":["x"],"durationMs":"y"}`: {"guard_remote", ""},
 		`{"decision":"DENY"}`: {"guard_remote", ""},
 		`{"decision":"DENY","reason":"` + strings.Repeat("r", 500<<10) + `"}`:                   {"guard_remote", ""},
 		`{"decision":"DENY","reason":"a ` + token + `","userMessage":"you sent ` + token + `"}`: {"guard_remote", "you sent [REDACTED:github_token]"},
@@ -120,6 +121,12 @@ func TestRemoteTexts(t *testing.T) {
 		if a["decision"] != "DENY" || a["reason"] != want[0] || !ok || v.Rule != want[0] || v.Message != want[1] {
 			t.Errorf("%.100s: %.300v, remembered %.300v", text, a, v)
 		}
+	}
+	for _, answer = range []string{`{"Decision":"DENY"}`, `{"decision":"deny"}`, `{"decision":true}`, `[]`, `{"decision":"DENY"} x`} {
+		if a := ask(t, e, payload(t, "Bash", map[string]any{"command": "ls"}, nil)); a["decision"] != "ALLOW" {
+			t.Errorf("%s: %v", answer, a)
+		}
+		e.remote.reset()
 	}
 	answer = `{"decision":"DENY","userMessage":"` + strings.Repeat("é", 100<<10) + `"}`
 	if a := ask(t, e, payload(t, "Bash", map[string]any{"command": "ls"}, nil)); len(a["userMessage"].(string)) > maxText+3 {
