@@ -72,8 +72,9 @@ func EventFromSpan(body []byte) (*Event, error) {
 		return nil, errNoSpan
 	}
 	e, out := &event.Event{}, &Event{}
-	spans, oldForm, hook := 0, false, false
+	spans, oldForm, hook, more := 0, false, false, false
 	readQuestion(body, questionReader{
+		more:  func() { more = true },
 		other: func(key string) { oldForm = key == "input" || oldForm && key != "resourceSpans" },
 		resource: func(a attribute) {
 			if a.key == "pinta.hook.source" {
@@ -87,7 +88,7 @@ func EventFromSpan(body []byte) (*Event, error) {
 	switch {
 	case spans == 0 && oldForm:
 		return nil, ErrOldForm
-	case spans == 0 || !hook:
+	case spans != 1 || more || !hook || e.Name == "": // of several only one would be judged, unseen
 		return nil, errNoSpan
 	}
 	e.Kind = event.KindOf(e.Name)

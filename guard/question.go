@@ -12,6 +12,7 @@ type attribute struct {
 // questionReader says what is to be done with the parts of a guard question.
 type questionReader struct {
 	other     func(key string) // each member of the whole
+	more      func()           // each span, scope or resource after the first
 	resource  func(attribute)
 	span      func()
 	member    func(key string, value []byte) // each member of the span but its attributes
@@ -26,6 +27,7 @@ func readQuestion(body []byte, q questionReader) {
 		n := 0
 		c.array(func() {
 			if n++; n > 1 {
+				q.more()
 				c.skip()
 				return
 			}

@@ -162,6 +162,7 @@ func judged(body []byte) ([]byte, error) {
 	text := func(raw []byte) string { t, _ := rawjson.Unquote(raw); return t }
 	readQuestion(body, questionReader{
 		other:    func(string) {},
+		more:     func() {},
 		resource: func(a attribute) { s.Resource = append(s.Resource, span.Attr{Key: a.key, Value: value(a)}) },
 		span:     func() { found = true },
 		member: func(key string, raw []byte) {
