@@ -42,6 +42,7 @@ type rule struct {
 	free         bool // needs no literal although its condition reads the input
 	detectors    detect.Selection
 	secrets      bool // a condition reads secrets
+	warnings     []string
 }
 
 // RuleError says which rule can't be compiled, and why.
@@ -103,6 +104,7 @@ func compile(p *Policy, base []Rule) (*Compiled, error) {
 		r.need.number(ids, &words)
 		r.pathParts.number(ids, &words)
 		c.mcp = append(c.mcp, mentions[i]...)
+		c.Warnings = append(c.Warnings, r.warnings...)
 		if r.free && !r.Slow {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("rule %s: no literal can be derived from when, so inputs over %d KiB are not judged by it (they count as an overrun); add a literal or slow: true", r.ID, freeLimit>>10))
 		}
@@ -133,12 +135,14 @@ func compileRule(r Rule) (*rule, []string, error) {
 			return nil, nil, fmt.Errorf("detect: %w", err)
 		}
 	}
+	var conditions []ast.Expr
 	if r.When != "" {
 		program, checked, err := compileExpression(r.When)
 		if err != nil {
 			return nil, nil, fmt.Errorf("when: %w", err)
 		}
 		root := checked.NativeRep().Expr()
+		conditions = append(conditions, root)
 		c.when, c.need = program, needs(root, nil)
 		c.free = c.need.free() && readsText(root)
 		c.secrets = mentionsIdent(root, "secrets")
@@ -154,10 +158,12 @@ func compileRule(r Rule) (*rule, []string, error) {
 		}
 		c.except = program
 		root := checked.NativeRep().Expr()
+		conditions = append(conditions, root)
 		c.secrets = c.secrets || mentionsIdent(root, "secrets")
 		c.resolves = c.resolves || readsPaths(root)
 		mcp = append(mcp, mcpConstants(root)...)
 	}
+	c.warnings = c.mistakes(conditions...)
 	return c, mcp, nil
 }
 

@@ -280,3 +280,24 @@ rules:
 		}
 	}
 }
+
+// TestMistakes: a tool name by which a rule never matches is warned of.
+func TestMistakes(t *testing.T) {
+	for rule, warns := range map[string]string{
+		`tools: [Shell]`:                                    "no host has a tool Shell; the canonical name is shell",
+		`tools: [shell, Bash, Read, FETCH]`:                 "no host has a tool FETCH; the canonical name is fetch",
+		`tools: [shell, bash, Task, "mcp:Shell/x", Custom]`: "",
+		`when: "tool == 'Bash'"`:                            "tool is never Bash, for it is canonical (shell)",
+		`when: "'bash' == tool"`:                            "tool is never bash",
+		`when: "tool in ['shell', 'web_fetch']"`:            "tool is never web_fetch, for it is canonical (fetch)",
+		`when: "tool == 'Shell'"`:                           "tool is never Shell",
+		`when: "text == 'x'", except: "tool == 'view'"`:     "tool is never view, for it is canonical (read)",
+		`when: "tool == 'shell' && host_tool == 'Bash'"`:    "",
+		`when: "tool.startsWith('mcp:') || tool == 'x'"`:    "",
+	} {
+		a := authored(t, "rules:\n  - {id: a, on: tool_input, "+rule+", action: deny}\n")
+		if got := strings.Join(a.Warnings, "\n"); (warns == "") != (got == "") || !strings.Contains(got, warns) {
+			t.Errorf("%s: %q", rule, got)
+		}
+	}
+}
