@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -327,6 +328,9 @@ func markers(text string) (list []detect.Finding) {
 
 const excerptBytes = 160
 
+// credentials are a user and a password in an address, whatever they look like.
+var credentials = regexp.MustCompile(`://[^/@\s"'\[]+@`)
+
 // excerpt is what is kept of what matched: the surroundings of the first finding
 // or the begin of the input, with every finding and every secret masked.
 func (a *activation) excerpt(found []detect.Finding) string {
@@ -359,6 +363,7 @@ func (a *activation) excerpt(found []detect.Finding) string {
 		b.WriteString(text[last:to])
 	}
 	masked := strings.ToValidUTF8(redact.Text(strings.ToValidUTF8(b.String(), "")), "")
+	masked = credentials.ReplaceAllString(masked, "://[REDACTED:url_credentials]@")
 	masked = strings.Join(strings.Fields(masked), " ")
 	if len(masked) > excerptBytes {
 		masked = strings.ToValidUTF8(masked[:excerptBytes], "") + "…"
