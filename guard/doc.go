@@ -6,9 +6,9 @@
 // # Conditions
 //
 // when and except are CEL over kind, surface, tool (canonical), host_tool, input
-// (the tool's input as a map), text (every string of the input, one a line),
-// commands, output, cwd, user and host (from the kernel and the agent, never
-// from the event), group, model, secrets, and paths and writes: the files that a
+// (the tool's input as a map), text (every string and long number of the input,
+// one a line), commands, output, cwd, user and host (from the kernel and the
+// agent, never from the event), group, model, secrets, and paths and writes: the files that a
 // call names and those it would change, cleaned, joined to cwd (also after cd),
 // with ~ for the home folder. A command has name, path, argv, args, flags, env,
 // reads, writes, via (the wrappers that run it), from and to (the commands that

@@ -23,7 +23,7 @@ type Event struct {
 	Kind     string // PreToolUse, PermissionRequest, PostToolUse; others are not judged
 	Surface  string // cli, ext, cloud
 	HostTool string // the tool as the host spells it
-	Text     string // every string of the input, in its order, one a line
+	Text     string // every string and long number of the input, in its order, one a line
 	Output   string // the text that the tool's result puts before the model
 	Cwd      string
 	Model    string
@@ -259,9 +259,15 @@ func (in *inputs) strings(key string, c *cursor, depth int) {
 	case kind == '[':
 		c.array(func() { in.strings(key, c, depth+1) })
 	default:
-		c.skip()
+		if v := c.skip(); len(v) >= longNumber { // no true, false or null
+			in.text = append(append(in.text, v...), '\n')
+		}
 	}
 }
+
+// longNumber is how many characters of a number name something, a card or a
+// person, as a string does.
+const longNumber = 12
 
 // shallow is an object without the members that are too deep.
 func shallow(object []byte) []byte {

@@ -27,3 +27,20 @@ func TestNumbersOfAnInput(t *testing.T) {
 		}
 	}
 }
+
+// TestLongNumbers: a card's number is found in an input as a number too, and how
+// often a thing is to be tried is no text.
+func TestLongNumbers(t *testing.T) {
+	e := loaded(t, "rules:\n  - {id: r, on: tool_input, detect: [credit_card], action: deny}\n  - {id: t, on: tool_input, when: \"text.contains('400')\", action: deny}\n", Options{})
+	for input, want := range map[string]string{
+		`{"card":4111111111111111}`:           "DENY",
+		`{"a":[{"card":"4111111111111111"}]}`: "DENY",
+		`{"a":[{"card":4111111111111111}]}`:   "DENY",
+		`{"a":[1,4111111111111112,400]}`:      "ALLOW",
+		`{"timeout":400,"on":true}`:           "ALLOW",
+	} {
+		if a := ask(t, e, `{"hook_event_name":"PreToolUse","tool_name":"x-y","tool_input":`+input+`}`); a["decision"] != want {
+			t.Errorf("%s: %v", input, a)
+		}
+	}
+}
