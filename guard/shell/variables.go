@@ -113,15 +113,19 @@ func (v *variables) undo(mark int) (set map[string]value) {
 		if _, seen := set[c.name]; !seen {
 			set[c.name] = v.now[c.name]
 		}
-		if c.known {
-			v.now[c.name] = c.value
-		} else {
-			delete(v.now, c.name)
-		}
+		v.back(c)
 	}
 	v.before = v.before[:mark]
 	v.end()
 	return set
+}
+
+func (v *variables) back(c change) {
+	if c.known {
+		v.now[c.name] = c.value
+	} else {
+		delete(v.now, c.name)
+	}
 }
 
 // sometimes ends a scope that may have been left at any point: variables have all
@@ -138,7 +142,9 @@ func (v *variables) sometimes(mark int) (full bool) {
 		}
 		full = all.add(c.value) || full
 		held[c.name] = all
+		v.back(c)
 	}
+	v.before = v.before[:mark]
 	for name, all := range held {
 		v.put(name, all)
 	}
