@@ -146,11 +146,17 @@ func (w *walker) cases(items []*syntax.CaseItem, in *input) {
 			otherwise = otherwise || pattern.Lit() == "*"
 		}
 		ways = append(ways, func() {
+			again := false // a pattern decides whether an item is run
 			for _, item := range items[i:] {
-				w.list(item.Stmts, in)
-				if item.Op == syntax.Break {
+				if !again {
+					w.list(item.Stmts, in)
+				} else {
+					w.ways(true, func() { w.list(item.Stmts, in) })
+				}
+				if item.Op == syntax.Break && !again || w.full() {
 					return
 				}
+				again = again || item.Op == syntax.Resume
 			}
 		})
 	}
@@ -161,6 +167,9 @@ func (w *walker) cases(items []*syntax.CaseItem, in *input) {
 func (w *walker) forEach(loop *syntax.WordIter, body []*syntax.Stmt, in *input) {
 	var items []string
 	known := true
+	if !loop.InPos.IsValid() { // for x; do
+		items = w.listOf("@")
+	}
 	for _, item := range loop.Items {
 		n := len(items)
 		if items = w.known(item, items, &known); len(items) > n && sequences(item) {
@@ -168,6 +177,9 @@ func (w *walker) forEach(loop *syntax.WordIter, body []*syntax.Stmt, in *input) 
 		}
 	}
 	if len(items) == 0 {
+		if !loop.InPos.IsValid() {
+			w.vars.unset(loop.Name.Value)
+		}
 		w.loop(nil, body, in)
 		return
 	}

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -44,16 +45,7 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 	if a.Value != nil {
 		value, known = w.text(a.Value)
 	} else if a.Array != nil && a.Name != nil {
-		var elements []string
-		for _, e := range a.Array.Elems {
-			if e.Index != nil {
-				w.inner(e.Index)
-			}
-			if e.Value != nil {
-				elements = w.fields(e.Value, elements)
-			}
-		}
-		w.vars.set(a.Name.Value+"[@]", strings.Join(elements, apart))
+		w.array(a.Name.Value, a.Array.Elems, a.Append)
 	}
 	if a.Index != nil {
 		w.inner(a.Index)
@@ -70,18 +62,72 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 	if a.Naked {
 		return name
 	}
-	if first, ok := a.Index.(*syntax.Word); keep && a.Array == nil && (a.Index == nil || ok && first.Lit() == "0") {
+	index := ""
+	if keep && a.Array == nil && a.Index != nil && known {
+		index = w.index(a.Index)
+		w.setElement(name, index, value)
+	}
+	if keep && a.Array == nil && (a.Index == nil || index == "0") {
+		unset := false
 		if a.Append {
 			before, isKnown := w.vars.get(name)
-			value, known = before+value, known && isKnown
+			value, unset = before+value, !isKnown
 		}
 		if known {
 			w.vars.set(name, value)
 		} else {
 			w.vars.unset(name)
 		}
+		if known && unset { // if it was nothing before
+			x := w.vars.now[name]
+			x.unknown = true
+			w.vars.put(name, x)
+		}
 	}
 	return name + "=" + value
+}
+
+// array sets an array, or appends to it.
+func (w *walker) array(name string, elems []*syntax.ArrayElem, more bool) {
+	var list []string
+	if more {
+		if list = w.listOf(name + "[@]"); list == nil {
+			if text, ok := w.vars.get(name); ok {
+				list = []string{text}
+			}
+		}
+	}
+	w.vars.unset(name)
+	for _, e := range elems {
+		if e.Index != nil {
+			w.inner(e.Index)
+		}
+		if e.Value == nil {
+			continue
+		}
+		before := len(list)
+		list = w.fields(e.Value, list)
+		if e.Index != nil && len(list) > before {
+			w.vars.set(name+"["+w.index(e.Index)+"]", list[before])
+		}
+	}
+	w.vars.set(name+"[@]", strings.Join(list, apart))
+}
+
+// setElement sets an element of an array, behind its last one if there is none
+// of that index.
+func (w *walker) setElement(name, index, text string) {
+	list := slices.Clone(w.listOf(name + "[@]"))
+	n, err := strconv.Atoi(index)
+	if err == nil && 0 <= n && n < len(list) {
+		list[n] = text
+	} else {
+		list = append(list, text)
+	}
+	w.vars.set(name+"[@]", strings.Join(list, apart))
+	if index != "" {
+		w.vars.set(name+"["+index+"]", text)
+	}
 }
 
 func (w *walker) declare(d *syntax.DeclClause) {
@@ -208,10 +254,19 @@ func (w *walker) inTurn(c *Command, run inner, env []string, r *redirs, from []s
 			w.script(run.script)
 		}
 		switch c.Name {
-		case "eval", "source", ".", "alias":
+		case "eval", "alias":
 			script()
+		case "source", ".": // what is in the file by then isn't known
+			w.leavable(true, script)
 		case "trap":
 			w.ways(true, script)
+			if strings.Contains(run.script, "$") && !slices.Contains(w.traps, run.script) {
+				if len(w.traps) == maxTraps {
+					w.out.Limited = true
+					break
+				}
+				w.traps = append(w.traps, run.script)
+			}
 		default:
 			w.process(script)
 		}

@@ -8,18 +8,50 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// function is what a call of a name runs.
+type function struct {
+	body   *syntax.Stmt
+	varies bool // what it does depends on when it is called
+}
+
+// define gives a name a function; which of those of its name is in force is a
+// variable's value.
+func (w *walker) define(name string, body *syntax.Stmt) {
+	i := slices.IndexFunc(w.funcs[name], func(f function) bool { return f.body == body })
+	if i < 0 {
+		if w.funcs == nil {
+			w.funcs = map[string][]function{}
+		}
+		i = len(w.funcs[name])
+		w.funcs[name] = append(w.funcs[name], function{body, varies(body)})
+	}
+	w.vars.set(name+"()", strconv.Itoa(i))
+}
+
+// defined is the body of the function that is in force, nil if that isn't known.
+func (w *walker) defined(name string) *syntax.Stmt {
+	if len(w.funcs[name]) == 0 {
+		return nil
+	}
+	text, _ := w.vars.get(name + "()")
+	if i, err := strconv.Atoi(text); err == nil {
+		return w.funcs[name][i].body
+	}
+	return nil
+}
+
 // runFunction looks at the bodies of the function that a command calls, if its name
 // is one's.
 func (w *walker) runFunction(c *Command, env []string, in *input) {
 	bodies := w.funcs[c.Name]
-	if len(bodies) == 0 || w.nesting >= maxNesting {
+	if !slices.ContainsFunc(bodies, func(f function) bool { return f.varies }) || w.nesting >= maxNesting {
 		return
 	}
 	w.nesting++
 	undo, restore := w.position(1, c.Argv), w.environment(env)
 	var ways []map[string]value
-	for _, body := range bodies {
-		ways = append(ways, w.way(func() { w.function(body, in) }))
+	for _, f := range bodies {
+		ways = append(ways, w.way(func() { w.function(f.body, in) }))
 	}
 	w.join(ways, false)
 	restore()
@@ -63,6 +95,11 @@ func (w *walker) position(first int, args []string) (undo func()) {
 		names = append(names, strconv.Itoa(n))
 	}
 	undo = w.vars.saved(names...)
+	w.setPosition(first, args)
+	return undo
+}
+
+func (w *walker) setPosition(first int, args []string) {
 	for n := first; n <= 9; n++ {
 		if name := strconv.Itoa(n); n-first < len(args) && args[n-first] != "" {
 			w.vars.set(name, args[n-first])
@@ -73,7 +110,27 @@ func (w *walker) position(first int, args []string) (undo func()) {
 	args = args[min(1-first, len(args)):]
 	w.vars.set("@", strings.Join(args, apart))
 	w.vars.set("*", strings.Join(args, " "))
-	return undo
+}
+
+// shift takes away the first n positional parameters, if that many are known.
+func (w *walker) shift(n int) {
+	if args := w.listOf("@"); 0 < n && n <= len(args) {
+		w.setPosition(1, args[n:])
+	}
+}
+
+// listOf are the elements of an array, or the positional parameters, as far as
+// they are known.
+func (w *walker) listOf(name string) []string {
+	text, ok := w.vars.get(name)
+	if len(text) > maxValue {
+		w.out.Limited = true
+		return nil
+	}
+	if !ok || text == "" {
+		return nil
+	}
+	return strings.Split(text, apart)
 }
 
 // environment sets the variables that stand before a command until undo.

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,13 @@ func TestHostileScripts(t *testing.T) {
 		"hidden":    numbered(3000, "v%d=1\n") + "bash -c '" + numbered(3000, "$v%d;") + "'",
 		"defined":   strings.Repeat("f() { $1 x; }; f a; ", 20000),
 		"locals":    "f() { " + numbered(3000, "local v%d; ") + " }; " + strings.Repeat("f; ", 3000),
+		"indexes":   "a=(1 0); echo " + strings.Repeat("${a[", 200) + "0" + strings.Repeat("]}", 200),
+		"indexes2":  "a=(1 0); echo " + strings.Repeat("${a[1+", 100) + "0" + strings.Repeat("]}", 100) + strings.Repeat("; a[$(a[1]=$(", 100) + strings.Repeat("))]=1", 100),
+		"resuming":  "case a in\n" + numbered(3000, "%[1]d) v%[1]d=1;;&\n") + "esac",
+		"shifts":    "set -- " + strings.Repeat("a ", 2000) + "\n" + strings.Repeat("shift\n", 2000),
+		"elements":  numbered(3000, "a[%d]=x\n") + strings.Repeat("a+=(x)\n", 3000),
+		"aliases":   numbered(300, "alias a%[1]d='a0; a1; a2'\n") + "a0",
+		"printing":  "f() { echo $(f; f); f | f; }; f | f",
 		"crontab":   "crontab - <<E\n" + strings.Repeat("* * * * * crontab - \n", 20000) + "E\n",
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
@@ -64,6 +72,24 @@ func TestHostileScripts(t *testing.T) {
 		t.Logf("%s: %v, %d commands", name, d.Round(time.Millisecond), len(s.Commands))
 		if d > 15*time.Second || s.fault != nil {
 			t.Errorf("%s: %v, %d commands, fault %v", name, d, len(s.Commands), s.fault)
+		}
+	}
+}
+
+// TestReplacementsAreBounded: values that replace parts of values, again and again,
+// take no more memory than other values do.
+func TestReplacementsAreBounded(t *testing.T) {
+	value := "x=" + strings.Repeat("a", 66) + "\n"
+	for _, text := range []string{
+		value + "echo ${x//a/${x//a/${x//a/$x}}}", value + "echo ${x#${x//a/${x//a/${x//a/$x}}}}", value + "y=x; echo ${!y//a/${x//a/${x//a/$x}}}",
+		"a && x=" + strings.Repeat("a", 4000) + "\n" + strings.Repeat("echo ${x//a/$x}\n", 100),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s := Posix(context.Background(), text, new(Room))
+		runtime.ReadMemStats(&after)
+		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 20 || !s.Limited {
+			t.Errorf("%.80q: %d MiB, limited %v", text, n, s.Limited)
 		}
 	}
 }

@@ -27,6 +27,10 @@ func Posix(ctx context.Context, text string, room *Room) (out Script) {
 	}()
 	w.out.Commands = room.listing()
 	w.script(text)
+	w.via = []string{"trap"}
+	for _, script := range w.traps {
+		w.script(script)
+	}
 	return w.out
 }
 
@@ -36,7 +40,8 @@ type walker struct {
 	vars       variables                   // in the order of the text
 	made       map[string]string           // files by clean path: the program whose output they hold
 	files      map[string]*strings.Builder // what the script puts into files
-	funcs      map[string][]*syntax.Stmt   // bodies that depend on values or set them, of all branches
+	funcs      map[string][]function       // what a name may stand for, of all branches
+	traps      []string                    // scripts that read variables when the shell ends
 	inFunction int
 	locals     []func() // give variables of a function back what they held
 	via        []string

@@ -55,10 +55,12 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 	if !ok || len(call.Args) == 0 || w.outputs >= 3 { // its words are evaluated again: never again within again
 		return "", false
 	}
-	switch call.Args[0].Lit() {
+	switch name := call.Args[0].Lit(); name {
 	case "echo", "printf", "cat", "tee", "base64", "xxd", "":
 	default:
-		return "", false
+		if len(w.funcs[name]) == 0 {
+			return "", false
+		}
 	}
 	w.outputs++
 	defer func() { w.outputs-- }()
@@ -78,6 +80,10 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 		in = r.in
 	}
 	c := w.room.command(words)
+	if body := w.defined(c.Name); body != nil {
+		defer w.position(1, c.Argv)()
+		return w.output(body, in)
+	}
 	switch c.Name {
 	case "echo":
 		args := c.Argv

@@ -43,6 +43,7 @@ const (
 	neighbours  = 16      // stages of a pipeline that From and To look at to either side
 	maxNesting  = 12      // scripts within scripts: bash -c "bash -c …"
 	maxFrames   = 6000    // stack frames of the parser, some 4 MiB
+	maxTraps    = 16      // scripts that are looked at again at the end
 	maxValue    = 4 << 10 // bytes of a variable's value
 	maxExpanded = 1 << 20 // bytes of all values put in
 )

@@ -66,12 +66,20 @@ func (a *author) list(depth int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
+func (a *author) mark() int {
+	a.marks++
+	return a.marks
+}
+
 func (a *author) call() string {
 	a.marks++
 	n := a.name()
 	return fmt.Sprintf(a.one("$%[1]s M%[3]d", `"$%[1]s" M%[3]d`, "$%[1]s $%[2]s M%[3]d", "${%[1]s:-echo} M%[3]d", "${%[1]s:+echo} M%[3]d", "${%[1]s}ho M%[3]d",
 		"eval $%[1]s M%[3]d", "eval '$%[1]s M%[3]d'", "bash -c '$%[1]s echo M%[3]d'", "bash -c \"$%[1]s echo M%[3]d\"", `"${a[@]}" M%[3]d`, "$(echo $%[1]s) M%[3]d",
-		"%[1]s=echo eval '$%[1]s M%[3]d'", "%[1]s=echo bash -c '$%[1]s M%[3]d'", "bash <<E\n$%[1]s M%[3]d\nE", "echo \"$%[1]s M%[3]d\" | bash", "$1 M%[3]d", "${%[1]s:=echo} M%[3]d"),
+		"%[1]s=echo eval '$%[1]s M%[3]d'", "%[1]s=echo bash -c '$%[1]s M%[3]d'", "bash <<E\n$%[1]s M%[3]d\nE", "echo \"$%[1]s M%[3]d\" | bash", "$1 M%[3]d", "${%[1]s:=echo} M%[3]d",
+		"${a[0]} M%[3]d", "${a[1]} M%[3]d", "${a[-1]} M%[3]d", `"${a[@]:1}" M%[3]d`, `"${@:2}" M%[3]d`, `"$@" M%[3]d`, "$2 M%[3]d", "${a[k]} M%[3]d", "${!%[1]s} M%[3]d",
+		"k1 M%[3]d", "g() { echo $%[1]s; }; $(g) M%[3]d", "bash 4<<<\"$%[1]s M%[3]d\" <&4", "g() { echo \"$%[1]s M%[3]d\"; }; g | bash", "trap '$%[1]s M%[3]d' EXIT",
+		"for v; do $v M%[3]d; done", "for v in \"${a[@]}\"; do $v M%[3]d; done", "for v in \"${!a[@]}\"; do ${a[$v]} M%[3]d; done", "g() { shift; \"$@\" M%[3]d; }; g a $%[1]s"),
 		n, a.name(), a.marks)
 }
 
@@ -81,7 +89,9 @@ func (a *author) statement(depth int) string {
 		case 0, 1, 2:
 			return n + "=" + a.value()
 		case 3:
-			return a.one("export "+n, "unset "+n, n+"+=ho", "set -- "+a.value(), "a=("+a.value()+")", "read "+n+" <<<"+a.value(), "printf -v "+n+" %s "+a.value(),
+			return a.one("export "+n, "unset "+n, n+"+=ho", "set -- "+a.value(), "a=("+a.value()+")", "a+=("+a.value()+" "+a.value()+")", "a["+a.one("0", "1", "k", "$"+n)+"]="+a.value(), "shift", "set -- "+a.value()+" "+a.value()+" "+a.value(),
+				"read -a a <<<"+a.value(), "read <<<"+a.value()+"; "+n+"=$REPLY", "IFS=, read "+n+" "+a.name()+" <<<"+a.value()+",echo", "mapfile -t a <<<"+a.value(),
+				"alias "+a.one("k1", "k2")+"="+a.value(), "read "+n+" <<<"+a.value(), "printf -v "+n+" %s "+a.value(),
 				"export "+n+"="+a.value(), "declare "+n+"="+a.value(), "set -a")
 		default:
 			return a.call()
@@ -89,7 +99,7 @@ func (a *author) statement(depth int) string {
 	}
 	list := func() string { return a.list(depth - 1) }
 	part := func() string { return "{ " + a.statement(depth-1) + "\n}" }
-	switch a.rand.IntN(15) {
+	switch a.rand.IntN(19) {
 	case 0:
 		return "if " + a.condition() + "\nthen " + list() + "fi"
 	case 1:
@@ -122,6 +132,14 @@ func (a *author) statement(depth int) string {
 		return part() + " | " + part()
 	case 12:
 		return part() + " & wait"
+	case 14:
+		return "until " + a.one("true", "[ $"+a.name()+" = echo ]", a.name()+"=echo") + "\ndo " + list() + "break\ndone"
+	case 15:
+		return "select " + a.name() + " in echo :\ndo " + list() + "break\ndone <<<1"
+	case 16:
+		return "for i in 1 2\ndo bash <<E\n$" + a.name() + fmt.Sprintf(" M%d", a.mark()) + "\nE\n" + list() + "done"
+	case 17:
+		return "if " + a.condition() + "\nthen echo '" + a.name() + "=echo' > f; else echo : > f\nfi\n. ./f\n" + list()
 	case 13:
 		return a.name() + "=$( { " + list() + "} >&3)" // what it prints would be unknown
 	default:

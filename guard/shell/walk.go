@@ -31,10 +31,13 @@ func (w *walker) redirs(list []*syntax.Redirect) (r redirs) {
 			text, _ := w.text(rd.Word)
 			r.reads = append(r.reads, text)
 			if printed := w.written(text); printed != "" {
-				r.in = &input{text: printed, known: true}
+				w.given(&r, rd, printed, true)
 			}
 		case syntax.DplIn, syntax.DplOut:
 			text, _ := w.text(rd.Word)
+			if printed := w.written("/dev/fd/" + text); printed != "" && rd.Op == syntax.DplIn {
+				w.given(&r, rd, printed, true)
+			}
 			if strings.Trim(text, "0123456789-") != "" { // >& FILE is &> FILE
 				r.writes = append(r.writes, text)
 			}
@@ -117,13 +120,8 @@ func (w *walker) look(st *syntax.Stmt, in *input) {
 		w.cases(cmd.Items, r.in)
 	case *syntax.FuncDecl:
 		w.ways(true, func() { w.function(cmd.Body, nil) })
-		if cmd.Name != nil && varies(cmd.Body) {
-			if w.funcs == nil {
-				w.funcs = map[string][]*syntax.Stmt{}
-			}
-			if known := w.funcs[cmd.Name.Value]; !slices.Contains(known, cmd.Body) {
-				w.funcs[cmd.Name.Value] = append(known, cmd.Body)
-			}
+		if cmd.Name != nil {
+			w.define(cmd.Name.Value, cmd.Body)
 		}
 	case *syntax.TimeClause:
 		w.stmt(cmd.Stmt, r.in)

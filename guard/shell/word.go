@@ -342,13 +342,19 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		name += "[@]"
 	}
 	value, ok := w.vars.get(name)
-	if i, is := element(p); is && (!ok || i != "0") {
-		all, array := w.vars.get(name + "[@]")
-		n, _ := strconv.Atoi(i)
-		list := strings.SplitN(all[:min(len(all), maxValue)], apart, 64)
-		if ok = array && n < len(list); ok {
-			value = list[n]
+	if !wholeArray(p) {
+		switch i := w.index(p.Index); {
+		case i == "":
+			ok = false
+		case !ok || i != "0":
+			value, ok = w.element(name, i)
 		}
+	}
+	if sliced, is := w.slice(p, name); is {
+		return sliced, true
+	}
+	if p.Excl && wholeArray(p) && ok { // the indexes
+		return strings.Join(indexes(w.listOf(name)), apart), true
 	}
 	if wholeArray(p) && !elements(p) { // "${a[*]}" is one word
 		value = strings.ReplaceAll(value, apart, " ")
@@ -357,8 +363,7 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 		w.out.Limited = true
 		return "$" + name, false
 	}
-	_, simple := element(p)
-	plain := !p.Excl && !p.Length && !p.Width && (p.Index == nil || wholeArray(p) || simple) && p.Slice == nil && p.Repl == nil && p.Names == 0
+	plain := !p.Excl && !p.Length && !p.Width && p.Slice == nil && p.Repl == nil && p.Names == 0
 	switch {
 	case plain && p.Exp == nil && ok:
 		return value, true
@@ -378,8 +383,11 @@ func (w *walker) parameter(p *syntax.ParamExp) (text string, known bool) {
 	}
 	w.inner(p)
 	if ok && (!plain || p.Exp != nil) {
+		if w.expanded += w.bound(p); w.expanded > maxExpanded {
+			w.out.Limited = true
+			return "$" + name, false
+		}
 		if text, err := expand.Literal(w.constants(), &syntax.Word{Parts: []syntax.WordPart{p}}); err == nil && len(text) <= maxValue {
-			w.expanded += len(text)
 			return text, true
 		}
 	}
@@ -392,17 +400,155 @@ func wholeArray(p *syntax.ParamExp) bool {
 	return ok && (index.Lit() == "@" || index.Lit() == "*")
 }
 
-// element is the index of ${a[1]}, or of $a should that be an array.
-func element(p *syntax.ParamExp) (index string, ok bool) {
-	if p.Index == nil {
-		return "0", true
+// bound is how long what a parameter expands to may get, and everything on the way
+// to it: each part of a value may be replaced by a word of other values.
+func (w *walker) bound(p *syntax.ParamExp) int {
+	if p.Param == nil {
+		return 0
 	}
-	word, ok := p.Index.(*syntax.Word)
+	name := p.Param.Value
+	if wholeArray(p) {
+		name += "[@]"
+	}
+	value := w.vars.now[name]
+	n := len(value.text)
+	if p.Excl {
+		n += len(w.vars.now[value.text].text)
+	}
+	inner := 0
+	walk(p, func(x syntax.Node) bool {
+		if lit, ok := x.(*syntax.Lit); ok {
+			inner += len(lit.Value)
+		}
+		if other, ok := x.(*syntax.ParamExp); ok && other != p {
+			inner += w.bound(other)
+			return false
+		}
+		return true
+	})
+	if p.Repl != nil {
+		return min(maxExpanded, (n+1)*(inner+1))
+	}
+	return min(maxExpanded, n+inner) + 1
+}
+
+// index is the index of ${a[1]} or ${a[key]}, the first one's if there is none, or
+// "" if it isn't plain.
+func (w *walker) index(x syntax.ArithmExpr) string {
+	if x == nil {
+		return "0"
+	}
+	word, ok := x.(*syntax.Word)
 	if !ok {
+		if n, ok := w.number(x); ok {
+			return strconv.Itoa(n)
+		}
+		return ""
+	}
+	text, known := w.operand(word)
+	if n, ok := w.numeric(text); ok && known {
+		return strconv.Itoa(n)
+	}
+	if !known {
+		return ""
+	}
+	return text
+}
+
+// operand is a word of an expression. What runs commands isn't looked at here: it
+// is once already.
+func (w *walker) operand(word *syntax.Word) (text string, known bool) {
+	if substitutes(word) {
 		return "", false
 	}
-	index = word.Lit()
-	return index, index != "" && len(index) < 4 && strings.Trim(index, "0123456789") == ""
+	return w.text(word)
+}
+
+// numeric is the number that an operand is or that the variable of its name holds.
+func (w *walker) numeric(text string) (n int, ok bool) {
+	if syntax.ValidName(text) {
+		if text, ok = w.vars.get(text); !ok {
+			return 0, false
+		}
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil
+}
+
+// number is the value of an expression that is a number, a variable's name or a
+// sum.
+func (w *walker) number(x syntax.ArithmExpr) (n int, ok bool) {
+	switch x := x.(type) {
+	case *syntax.Word:
+		if text, known := w.operand(x); known {
+			return w.numeric(text)
+		}
+	case *syntax.UnaryArithm:
+		n, ok = w.number(x.X)
+		return -n, ok && x.Op == syntax.Minus
+	case *syntax.ParenArithm:
+		return w.number(x.X)
+	case *syntax.BinaryArithm:
+		a, known := w.number(x.X)
+		b, too := w.number(x.Y)
+		switch ok = known && too; x.Op {
+		case syntax.Add:
+			return a + b, ok
+		case syntax.Sub:
+			return a - b, ok
+		}
+	}
+	return 0, false
+}
+
+// element is the element of an array that has an index.
+func (w *walker) element(name, index string) (text string, ok bool) {
+	list := w.listOf(name + "[@]")
+	n, err := strconv.Atoi(index)
+	if n < 0 {
+		n += len(list)
+	}
+	if err == nil && 0 <= n && n < len(list) {
+		return list[n], true
+	}
+	if text, ok = w.vars.get(name + "[" + index + "]"); !ok && err != nil && len(list) > 0 {
+		return list[0], true // the index is a variable that isn't set
+	}
+	return text, ok
+}
+
+// slice is "${@:2}" or "${a[@]:1:2}": some of the elements.
+func (w *walker) slice(p *syntax.ParamExp, name string) (text string, ok bool) {
+	if p.Slice == nil || !elements(p) {
+		return "", false
+	}
+	list := w.listOf(name)
+	from, known := w.number(p.Slice.Offset)
+	n := len(list)
+	if p.Slice.Length != nil {
+		var too bool
+		n, too = w.number(p.Slice.Length)
+		known = known && too
+	}
+	if name == "@" && from > 0 { // the one before the first is $0
+		from--
+	}
+	if from < 0 {
+		from += len(list)
+	}
+	if !known || list == nil || from < 0 || n < 0 {
+		return "", false
+	}
+	from = min(from, len(list))
+	return strings.Join(list[from:min(len(list), from+n)], apart), true
+}
+
+func indexes(list []string) []string {
+	numbers := make([]string, len(list))
+	for i := range list {
+		numbers[i] = strconv.Itoa(i)
+	}
+	return numbers
 }
 
 // elements is $@ or ${a[@]}, whose elements stay apart also within quotes.
