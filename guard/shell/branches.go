@@ -54,13 +54,16 @@ func (w *walker) leavable(perhaps bool, run func()) {
 }
 
 // leaves says whether a statement may end what it stands in.
-func leaves(st *syntax.Stmt) (found bool) {
-	walk(st, func(n syntax.Node) bool {
+func leaves(st *syntax.Stmt) bool { return calls(st, "break", "continue", "return") }
+
+// shifts says that a statement may take away a positional parameter.
+func shifts(st *syntax.Stmt) bool { return calls(st, "shift") }
+
+// calls says whether a command of one of the names stands in a node.
+func calls(in syntax.Node, names ...string) (found bool) {
+	walk(in, func(n syntax.Node) bool {
 		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			switch call.Args[0].Lit() {
-			case "break", "continue", "return":
-				found = true
-			}
+			found = found || slices.Contains(names, call.Args[0].Lit())
 		}
 		return !found
 	})
@@ -216,7 +219,11 @@ func (w *walker) rounds(n int, surely bool, body []*syntax.Stmt, in *input, next
 // loop looks at a condition and a body that run again and again, the body perhaps
 // never.
 func (w *walker) loop(cond, body []*syntax.Stmt, in *input) {
-	for range maxPasses { // what the body set is seen by what stands before
+	passes := maxPasses
+	if slices.ContainsFunc(body, shifts) {
+		passes += min(len(w.listOf("@")), maxOthers)
+	}
+	for range passes { // what the body set is seen by what stands before
 		w.list(cond, in)
 		more := w.ways(true, func() {
 			w.leavable(slices.ContainsFunc(body, leaves), func() { w.list(body, in) })

@@ -201,14 +201,7 @@ func (w *walker) alias(name, text string) {
 	if err != nil || len(file.Stmts) == 0 {
 		return
 	}
-	calls := false // itself: it is no alias within itself
-	walk(file, func(n syntax.Node) bool {
-		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == name {
-			calls = true
-		}
-		return !calls
-	})
-	if !calls {
+	if !calls(file, name) { // it is no alias within itself
 		w.define(name, &syntax.Stmt{Cmd: &syntax.Block{Stmts: file.Stmts}})
 	}
 }
