@@ -188,6 +188,9 @@ func (w *walker) words(words, env []string, r *redirs, from []string) {
 	if other := withoutUnknown(words); len(other) > 0 && !strings.HasPrefix(other[0], "-") && baseName(other[0]) != c.Name {
 		w.words(other, env, r, from)
 	}
+	if program := strings.TrimLeft(words[0], "="); program != "" && program != words[0] { // its path, in zsh
+		w.words(append([]string{program}, words[1:]...), env, r, from)
+	}
 	run := c.runs()
 	w.feed(c, &run, in)
 	w.runFunction(c, env, in)

@@ -96,6 +96,10 @@ func (w *walker) output(st *syntax.Stmt, in *input) (string, bool) {
 			args = args[1:]
 		}
 		text := strings.Join(args, " ")
+		if !escapes && strings.Contains(text, `\`) {
+			always, _ := w.vars.get(echoEscapes)
+			escapes = always != ""
+		}
 		if escapes {
 			text = unescape(text)
 		}

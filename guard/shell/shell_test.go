@@ -417,6 +417,7 @@ func TestRunsInTurn(t *testing.T) {
 		"echo rm | while read c; do $c; done", "f() { \"$@\"; }; f 'rm' 'a b'", "A=(ls rm); for c in \"${A[@]}\"; do $c; done", "echo 'rm x' | xargs -I{} sh -c '{}'",
 		": ${x:=rm}; $x y", "x=rm bash -c '$x y'", "env x=rm sh -c '$x y'", "x=rm eval '$x y'", "f() { $x y; }; x=rm; f", "f() { $x y; }; x=rm f", "printf -v x r%s m; $x y", "time -- rm x",
 		"A=(rm x); ${A[0]} y", "A=(rm x); $A y", "A[0]=rm; ${A[0]} y", "mapfile -t A <<< 'rm x'; ${A[0]}", "echo 'rm x' | (read l; $l)", "echo 'rm x' > f; eval \"$(< f)\"",
+		"repeat 3 rm -rf /x", "=rm x", "- rm x", `echo "\162m x" | sh`, `echo "rm\tx" | sh`, `eval "$(echo 'r\x6d x')"`,
 		"A=(rm); A+=(-rf x); \"${A[@]}\"", "A=(a rm x); \"${A[@]:1}\"", "A=(a rm x b); \"${A[@]:1:2}\"", "set -- a rm x; \"${@:2}\"", "set -- a rm x; shift; \"$@\"", "f() { shift; \"$@\"; }; f a rm x",
 		"f() { while [ $# -gt 0 ]; do $1 x; shift; done; }; f ls rm", "f() { while [ $# -gt 0 ]; do case $1 in -*) ;; *) $1 x;; esac; shift; done; }; f -a -b -c -d -e -f rm", "f() { for c; do $c x; done; }; f ls rm", "A[0]=rm; A[1]=x; \"${A[@]}\"", "A=(ls rm); i=1; ${A[i]} x",
 		"A=(ls rm); ${A[-1]} x", "A=(ls rm); ${A[0+1]} x", "A=(ls rm); for i in \"${!A[@]}\"; do ${A[$i]} x; done", "declare -A A; A[k]=rm; ${A[k]} x", "declare -A A=([k]=rm); ${A[k]} x",

@@ -16,6 +16,10 @@ type variables struct {
 // exportsAll is the name of a variable that is set after set -a.
 const exportsAll = "set -a"
 
+// echoEscapes is the name of a variable that says whether echo is always echo -e: it
+// is in dash and zsh, not in bash.
+const echoEscapes = "echo -e"
+
 // value is what a variable holds; the zero value is one that only a running shell
 // would know, if any.
 type value struct {
@@ -44,6 +48,7 @@ func constants() variables {
 	for name, text := range map[string]string{"HOME": "~", "PWD": ".", "IFS": " \t\n", "SHELL": "sh", "BASH": "bash", "0": "bash"} {
 		v.now[name] = value{text: text, known: true, exported: true}
 	}
+	v.now[echoEscapes] = value{known: true, others: []string{"1"}, exported: true}
 	return v
 }
 

@@ -28,7 +28,7 @@ var wrappers = map[string]wrapper{
 	"sudo":  {short: "ugpCrtTUDRh", long: "user group prompt close-from role type host chdir chroot other-user"},
 	"doas":  {short: "uC"},
 	"nohup": {}, "setsid": {}, "command": {}, "builtin": {}, "noglob": {}, "nocorrect": {}, "catchsegv": {}, "busybox": {}, "toybox": {},
-	"torsocks": {}, "firejail": {}, "rtk": {}, "unbuffer": {}, "fakeroot": {}, "setarch": {}, "winpty": {}, "start": {}, "chronic": {}, "linux32": {}, "linux64": {},
+	"torsocks": {}, "firejail": {}, "rtk": {}, "unbuffer": {}, "fakeroot": {}, "setarch": {}, "winpty": {}, "-": {}, "repeat": {skip: 1}, "start": {}, "chronic": {}, "linux32": {}, "linux64": {},
 	"prlimit": {}, "choom": {short: "n", long: "adjust"}, "setpriv": {long: "reuid regid groups inh-caps ambient-caps bounding-set securebits pdeathsig selinux-label apparmor-profile"},
 	"nice": {short: "n", long: "adjustment"}, "ionice": {short: "cnpPu", long: "class classdata"}, "chrt": {skip: 1}, "taskset": {skip: 1},
 	"timeout": {short: "sk", long: "signal kill-after", skip: 1}, "gtimeout": {short: "sk", long: "signal kill-after", skip: 1},
