@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func (a *app) hooksInstallCommand() *cobra.Command {
 			if s.Endpoint == "" && s.Guard == "" {
 				return usageError{errors.New("name a collector with --endpoint (https://collector.example.com/v1/traces), a guard with --guard, or both")}
 			}
+			if err := errors.Join(checkURL("--endpoint", s.Endpoint), checkURL("--guard", s.Guard)); err != nil {
+				return usageError{err}
+			}
 			state, err := enroll.Open(a.layout.StateDir)
 			if err != nil {
 				return err
@@ -62,6 +66,26 @@ func (a *app) hooksInstallCommand() *cobra.Command {
 	c.Flags().StringVar(&s.Guard, "guard", "", "URL of a guard")
 	c.Flags().StringVar(&s.Hook, "hook", "", "hook binary to install, if not the one beside this program")
 	return c
+}
+
+// checkURL refuses a URL that no hook could post to: every event would be
+// lost without a word. Which schemes there are says hook.md §4.1.
+func checkURL(flag, raw string) error {
+	if raw == "" {
+		return nil
+	}
+	scheme, rest, _ := strings.Cut(raw, "://")
+	switch strings.ToLower(scheme) {
+	case "http", "https":
+		if u, err := url.Parse(raw); err == nil && u.Hostname() != "" {
+			return nil
+		}
+	case "http+unix", "http+npipe": // an escaped path as the host, which url.Parse refuses
+		if rest != "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %q is no URL that hooks can post to: give http:// or https:// with a host, http+unix:// or http+npipe://", flag, raw)
 }
 
 func (a *app) hooksUninstallCommand() *cobra.Command {

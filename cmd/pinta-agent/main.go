@@ -79,7 +79,9 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&a.root, "root", "", "move every path and the homes below this folder (tests, demo)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one line of JSON")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
+	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		a.enrollCommand(), a.unenrollCommand(), a.runCommand(), a.statusCommand(), a.doctorCommand(), a.repairCommand(),

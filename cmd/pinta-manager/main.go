@@ -68,7 +68,9 @@ func (a *app) command() *cobra.Command {
   pinta-manager policy apply -f policies/ --admin-key-file admin-key.json
   pinta-manager device list --admin-key-file admin-key.json`,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
+	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one line of JSON")
 	f.StringVar(&a.server, "server", "", "`URL` of the Manager (default: the key file's)")
