@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,11 +35,33 @@ func (a *app) author(paths []string) (*guard.Authored, error) {
 	if len(paths) == 0 {
 		return nil, usage("-f is needed: a policy file or a folder of them")
 	}
-	p, err := guard.ParsePolicy(paths...)
+	p, err := guard.ParsePolicy(withFixtures(paths)...)
 	if err != nil {
 		return nil, a.refused(manager.Findings(err.Error()))
 	}
 	return p, nil
+}
+
+// withFixtures adds the NAME.test.yaml beside each policy file that is named by
+// itself; of a folder they are read anyway.
+func withFixtures(paths []string) []string {
+	all := slices.Clone(paths)
+	for _, p := range paths {
+		ext := filepath.Ext(p)
+		name := strings.TrimSuffix(p, ext)
+		if ext != ".yaml" && ext != ".yml" || strings.HasSuffix(name, ".test") {
+			continue
+		}
+		if info, err := os.Stat(p); err != nil || info.IsDir() {
+			continue
+		}
+		for _, beside := range []string{name + ".test.yaml", name + ".test.yml"} {
+			if info, err := os.Stat(beside); err == nil && !info.IsDir() && !slices.Contains(all, beside) {
+				all = append(all, beside)
+			}
+		}
+	}
+	return all
 }
 
 // refused shows why a policy isn't taken.
