@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A question may be 8 MiB, and its bytes may come slowly on purpose. The large
-// ones share a room in memory, of which no user gets all (who isn't known yet
-// does): he could have the process ended for everybody. Small ones need none: their number is bounded by
-// that of connections.
+// A question may be 8 MiB, and its bytes may come slowly on purpose: a user could
+// have the process ended for everybody. So large ones share a room in memory, of
+// which no user gets all; only callers by TCP, not known before the body, may.
+// Small ones need no room: their number is bounded by that of connections.
 const (
 	smallQuestion = 64 << 10
 	roomBytes     = 32 << 20

@@ -30,6 +30,9 @@ func (w *walker) builtin(c *Command, in *input) {
 		if n > 0 {
 			name = c.Args[n-1]
 		}
+		if !variable(name) {
+			return
+		}
 		w.vars.unset(name)
 		if text, ok := w.read(in); ok {
 			w.vars.set(name+"[@]", strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", apart))
@@ -49,7 +52,7 @@ func (w *walker) builtin(c *Command, in *input) {
 			}
 		}
 	case "getopts":
-		if n > 1 {
+		if n > 1 && variable(c.Args[1]) {
 			w.vars.unset(c.Args[1])
 			w.optionsValue(c.Args[2:])
 		}
@@ -62,15 +65,24 @@ func (w *walker) builtin(c *Command, in *input) {
 		}
 	case "unset":
 		for _, name := range c.Args {
-			w.vars.unset(name)
+			if variable(name) {
+				w.vars.unset(name)
+			}
 		}
 	case "printf":
-		if len(c.Argv) > 2 && c.Argv[0] == "-v" {
+		if len(c.Argv) > 2 && c.Argv[0] == "-v" && variable(c.Argv[1]) {
 			if text, ok := formatted(c.Argv[2], c.Argv[3:]); ok {
 				w.vars.set(c.Argv[1], text)
 			}
 		}
 	}
+}
+
+// variable says whether a shell takes a name for a variable's or an element's. What
+// else variables holds, as the function in force, no script sets by its name.
+func variable(name string) bool {
+	array, index, is := strings.Cut(name, "[")
+	return syntax.ValidName(array) && (!is || strings.HasSuffix(index, "]"))
 }
 
 // optionsValue makes OPTARG what getopts may find among words.
@@ -114,6 +126,9 @@ func (w *walker) readInto(c *Command, in *input) {
 		}
 	}
 	names, array, end := optionsOfRead(c.Argv)
+	if slices.ContainsFunc(names, func(name string) bool { return !variable(name) }) {
+		return // a shell reads nothing then
+	}
 	line := text
 	if end != "" {
 		line, _, _ = strings.Cut(text, end)

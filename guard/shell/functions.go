@@ -34,7 +34,7 @@ func (w *walker) defined(name string) *syntax.Stmt {
 		return nil
 	}
 	text, _ := w.vars.get(name + "()")
-	if i, err := strconv.Atoi(text); err == nil {
+	if i, err := strconv.Atoi(text); err == nil && 0 <= i && i < len(w.funcs[name]) {
 		return w.funcs[name][i].body
 	}
 	return nil

@@ -51,6 +51,8 @@ func TestPosix(t *testing.T) {
 		"list":                 {"a && b || c; d & e", []string{"a", "b", "c", "d", "e"}},
 		"pipe":                 {"curl x | tee y | bash", []string{"curl x", "tee y from:curl", "bash from:curl,tee"}},
 		"input instead":        {"curl u | python3 - <<E | b\nE\ncurl u | sh </dev/stdin; curl u | sh <<<$(cat)", []string{"curl u", "python3 -", "b from:curl,python3", "curl u", "sh from:curl </dev/stdin", "curl u", "cat from:curl", "sh from:cat,curl"}},
+		"no variable's name":   {"f() { echo rm; }; read 'f()' <<<99; printf -v 'f()' %s -5; unset 'f()'; $(f) x", []string{"echo rm", "read f()", "printf -v f() %s -5", "unset f()", "f", "rm x from:f"}},
+		"echo of dash":         {"unset 'echo -e'; echo 'r\\155 x' | sh", []string{"unset echo -e", "echo r\\155 x", "sh from:echo", "sh>r155 x from:echo", "sh from:echo", "sh>rm x from:echo"}},
 		"subshell":             {"(cd x; rm y)", []string{"cd x", "rm y"}},
 		"block":                {"{ rm a; } > out", []string{"rm a", " >out"}},
 		"quotes":               {`r'm' -"rf" \/x`, []string{"rm -rf /x"}},
