@@ -42,19 +42,16 @@ func (w *walker) join(ways []map[string]value, none bool) (more bool) {
 	return more
 }
 
-// leavable runs what perhaps ends at any point, by a break, say.
+// leavable runs what may end at any point, if perhaps says so or a break within it does.
 func (w *walker) leavable(perhaps bool, run func()) {
-	if !perhaps {
-		run()
-		return
-	}
-	mark := w.vars.scope()
+	mark, left := w.vars.scope(), w.left
 	run()
-	w.out.Limited = w.vars.sometimes(mark) || w.out.Limited
+	if perhaps || w.left > left {
+		w.out.Limited = w.vars.sometimes(mark) || w.out.Limited
+	} else {
+		w.vars.end()
+	}
 }
-
-// leaves says whether a statement may end what it stands in.
-func leaves(st *syntax.Stmt) bool { return calls(st, "break", "continue", "return") }
 
 // shifts says that a statement may take away a positional parameter.
 func shifts(st *syntax.Stmt) bool { return calls(st, "shift") }
@@ -202,7 +199,7 @@ func (w *walker) rounds(n int, surely bool, body []*syntax.Stmt, in *input, next
 	if len(body) > 0 {
 		size = max(size, int(body[len(body)-1].End().Offset()-body[0].Pos().Offset()))
 	}
-	w.leavable(!surely || slices.ContainsFunc(body, leaves), func() {
+	w.leavable(!surely, func() {
 		for i := range n {
 			if i > 0 {
 				if w.expanded += size; w.expanded > maxExpanded {
@@ -226,7 +223,7 @@ func (w *walker) loop(cond, body []*syntax.Stmt, in *input) {
 	for range passes { // what the body set is seen by what stands before
 		w.list(cond, in)
 		more := w.ways(true, func() {
-			w.leavable(slices.ContainsFunc(body, leaves), func() { w.list(body, in) })
+			w.leavable(false, func() { w.list(body, in) })
 		})
 		if !more {
 			return

@@ -39,6 +39,8 @@ func (w *walker) builtin(c *Command, in *input) {
 		} else {
 			w.vars.unset(name + "[@]")
 		}
+	case "break", "continue", "return":
+		w.left++
 	case "shift":
 		by := 1
 		if n > 0 {

@@ -63,7 +63,7 @@ func (w *walker) runFunction(c *Command, env []string, in *input) {
 func (w *walker) function(body *syntax.Stmt, in *input) {
 	outer := len(w.locals)
 	w.inFunction++
-	w.leavable(leaves(body), func() { w.stmt(body, in) })
+	w.leavable(false, func() { w.stmt(body, in) })
 	w.inFunction--
 	for _, restore := range slices.Backward(w.locals[outer:]) {
 		restore()

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"path"
-	"regexp"
 	"strings"
 )
 
@@ -35,13 +34,17 @@ func (w *walker) copied(file, as string) {
 func (w *walker) runMade(c *Command, file string) {
 	name := c.Name
 	switch {
-	case interpreter.MatchString(c.Name):
+	case len(w.made) == 0:
+		return
+	case interprets(c.Name):
 		if len(c.Args) == 0 {
 			return
 		}
 		file = c.Args[0]
+	case file == "":
+		return
 	case strings.Contains(c.Path, "/") && !programs[c.Name].shell: // by its path, if that says that it is a script
-		if !script.MatchString(file) {
+		if !scripts[path.Ext(file)] {
 			return
 		}
 		name = "sh"
@@ -53,10 +56,18 @@ func (w *walker) runMade(c *Command, file string) {
 	}
 }
 
-var (
-	script      = regexp.MustCompile(`\.(sh|bash|zsh|ksh|py|pl|rb|js|php)$`)
-	interpreter = regexp.MustCompile(`^(python[0-9.]*|perl|ruby|node|php|deno|bun)$`)
-)
+// scripts are the endings of files that some shell or interpreter runs.
+var scripts = map[string]bool{".sh": true, ".bash": true, ".zsh": true, ".ksh": true, ".py": true, ".pl": true, ".rb": true, ".js": true, ".php": true}
+
+// interprets says that a program runs the file that it is given, other than a shell.
+func interprets(name string) bool {
+	switch name {
+	case "perl", "ruby", "node", "php", "deno", "bun":
+		return true
+	}
+	version, python := strings.CutPrefix(name, "python")
+	return python && strings.Trim(version, "0123456789.") == ""
+}
 
 // fetches are the files that a program is told to put a download into.
 func fetches(c *Command) (files []string) {

@@ -43,6 +43,7 @@ type walker struct {
 	funcs      map[string][]function       // what a name may stand for, of all branches
 	traps      []string                    // scripts that read variables when the shell ends
 	inFunction int
+	left       int      // times that a break, continue or return was seen
 	locals     []func() // give variables of a function back what they held
 	via        []string
 	names      []string // of the commands so far; what a command's own words ran stands behind its mark

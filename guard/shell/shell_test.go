@@ -130,6 +130,7 @@ func TestPosix(t *testing.T) {
 		"both values":          {"case a in a) X=rm;; *) X=ls;; esac; case b in b) Y=/;; *) Y=.;; esac; $X $Y", []string{"X=rm ", "X=ls ", "Y=/ ", "Y=. ", "ls .", "ls .", "ls /", "rm .", "rm /"}},
 		"next round":           {"while a; do $X y; X=rm; done", []string{"a", "$X y", "y", "X=rm ", "a", "rm y", "$X y", "y", "X=rm "}},
 		"or left before":       {"for X in rm ls; do a && break; done; $X y", []string{"a", "break", "a", "break", "ls y", "rm y", "$X y", "y"}},
+		"or left unseen":       {"for a in b; do X=rm; eval break; X=ls; done; $X y", []string{"X=rm ", "eval break", "eval>break", "X=ls ", "ls y", "rm y", "$X y", "y"}},
 		"not exported":         {"X=echo; bash -c '$X rm'", []string{"X=echo ", "bash -c $X rm", "bash>echo rm", "bash>$X rm", "bash>rm"}},
 		"exported":             {"export X=echo; bash -c '$X rm'", []string{"X=echo export X=echo", "bash -c $X rm", "bash>echo rm"}},
 		"unset":                {"X=echo; unset X; $X rm", []string{"X=echo ", "unset X", "$X rm", "rm"}},

@@ -113,7 +113,7 @@ func (a *author) statement(depth int) string {
 	case 5:
 		return "( " + list() + ")"
 	case 6:
-		return "for " + a.name() + " in " + a.value() + " " + a.value() + a.one("", " $"+a.name()) + "\ndo " + list() + a.one("", "break\n", "continue\n") + "done"
+		return "for " + a.name() + " in " + a.value() + " " + a.value() + a.one("", " $"+a.name()) + "\ndo " + list() + a.one("", "break\n", "continue\n", "eval break\n") + "done"
 	case 7:
 		return "for i in 1 2\ndo " + list() + "done"
 	case 8:
