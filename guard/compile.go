@@ -172,7 +172,7 @@ func compileExpression(source string) (cel.Program, *cel.Ast, error) {
 	checked, issues := env.Compile(source)
 	if issues.Err() != nil {
 		e := issues.Errors()[0]
-		return nil, nil, fmt.Errorf("%s (line %d, column %d)", e.Message, e.Location.Line(), e.Location.Column()+1)
+		return nil, nil, fmt.Errorf("%s (line %d of the expression, column %d)", e.Message, e.Location.Line(), e.Location.Column()+1)
 	}
 	if checked.OutputType() != cel.BoolType {
 		return nil, nil, fmt.Errorf("gives %s; a condition gives true or false", cel.FormatCELType(checked.OutputType()))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,6 +118,14 @@ func spanAttribute(e *event.Event, out *Event, key string, value []byte) bool {
 	return false
 }
 
+func position(fault error) string {
+	var syntax *json.SyntaxError
+	if !errors.As(fault, &syntax) {
+		return ""
+	}
+	return fmt.Sprintf(" (at byte %d)", syntax.Offset)
+}
+
 // EventFromPayload reads a host's own payload, as the hook gets it on stdin, or
 // a guard question. binding is the event's name where the payload has none.
 func EventFromPayload(data []byte, binding string) (*Event, error) {
@@ -126,6 +135,9 @@ func EventFromPayload(data []byte, binding string) (*Event, error) {
 	}
 	e, err := event.Parse(data, binding)
 	if err != nil {
+		if fault := json.Unmarshal(data, new(any)); fault != nil {
+			return nil, fmt.Errorf("the event is no JSON: %w%s", fault, position(fault))
+		}
 		return nil, errors.New("the event is no JSON object")
 	}
 	if e.Name == "" && e.Tool() == "" {

@@ -57,7 +57,9 @@ func parseFixtures(name string, data []byte) (list []Fixture, err error) {
 	var file fixtureFile
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil {
+	if err := d.Decode(&file); errors.As(err, new(*yaml.TypeError)) {
+		return nil, fmt.Errorf("%s: has to be a mapping with cases, a list", name)
+	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var problems []error
@@ -80,8 +82,14 @@ var wants = []string{"ALLOW", "DENY", "REVIEW", "mask", "withhold"}
 
 func parseFixture(file string, node *yaml.Node) (f Fixture, err error) {
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		if key := node.Content[i].Value; !slices.Contains(caseKeys, key) {
+		key, kind := node.Content[i].Value, node.Content[i+1].Kind
+		switch mapping := key == "input" || key == "event"; {
+		case !slices.Contains(caseKeys, key):
 			return f, fmt.Errorf("unknown key %q; known are %s", key, strings.Join(caseKeys, ", "))
+		case mapping && kind != yaml.MappingNode:
+			return f, fmt.Errorf("%s has to be a mapping", key)
+		case !mapping && kind != yaml.ScalarNode:
+			return f, fmt.Errorf("%s has to be text", key)
 		}
 	}
 	text, err := yaml.Marshal(node)

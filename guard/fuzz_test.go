@@ -58,6 +58,8 @@ func FuzzEventFromSpan(f *testing.F) {
 		f.Add(question(f, string(data)))
 		f.Add(data)
 	}
+	f.Add([]byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"copilot.hook","value":{"stringValue":"PreToolUse"}},{"key":"copilot.tool_name","value":{"stringValue":"bash"}},
+		{"key":"copilot.tool_input","value":{"kvlistValue":{"values":[{"key":"command","value":{"stringValue":"ls"}},{"key":"list","value":{"arrayValue":{"values":[{"intValue":"1"},{}]}}}]}}}]}]}]}]}`))
 	e := loaded(f, examplePolicy, Options{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, read := range []func() (*Event, error){func() (*Event, error) { return EventFromSpan(data) }, func() (*Event, error) { return EventFromPayload(data, "PreToolUse") }} {

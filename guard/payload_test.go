@@ -1,7 +1,7 @@
 package guard
 
 import (
-	"os"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,9 +24,11 @@ func TestPayloadFiles(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, ev, err)
 		}
 	}
-	for name, data := range map[string]string{"empty": "", "text": "rm", "list": "[]", "cut": plain[:40], "two": plain + plain, "no event": `{"a":1}`} {
-		if ev, err := EventFromPayload([]byte(data), ""); err == nil {
-			t.Errorf("%s: %+v", name, ev)
+	for data, want := range map[string]string{
+		"": "(at byte 0)", "rm": "(at byte 1)", "[]": "no JSON object", plain[:40]: "(at byte 40)", plain + plain: fmt.Sprintf("(at byte %d)", len(plain)+1), `{"a":1}`: "no name and no tool",
+	} {
+		if ev, err := EventFromPayload([]byte(data), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v, want %s", data, ev, err, want)
 		}
 	}
 }
@@ -42,15 +44,17 @@ func TestUnknownEvaluations(t *testing.T) {
 	}
 }
 
-// TestFixtureKeys: a wrong key of a case is named with its line.
-func TestFixtureKeys(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"p.yaml": "rules: [{id: a, on: tool_input, action: deny, message: No.}]\n", "p.test.yaml": "cases:\n  - {name: a, command: x, expect: DENY}\n  - {nam: b}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+// TestFixtureFaults: what is wrong with a file of cases is said in its own words,
+// with its line.
+func TestFixtureFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"cases:\n  - {name: a, command: x, expect: DENY}\n  - {nam: b}\n": `p.test.yaml:3: unknown key "nam"; known are name, command`,
+		"- {name: a, command: x, expect: DENY}\n":                         "p.test.yaml: has to be a mapping with cases, a list",
+		"cases:\n  - {name: a, tool: bash, input: [x], expect: DENY}\n":   "p.test.yaml:2: input has to be a mapping",
+		"cases:\n  - {name: a, command: [x], expect: DENY}\n":             "p.test.yaml:2: command has to be text",
+	} {
+		if _, err := parseFixtures("p.test.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s%v, want %s", text, err, want)
 		}
-	}
-	if _, err := ParsePolicy(dir); err == nil || !strings.Contains(err.Error(), `p.test.yaml:3: unknown key "nam"; known are name, command`) {
-		t.Error(err)
 	}
 }

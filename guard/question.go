@@ -1,9 +1,15 @@
 package guard
 
-import "github.com/pinta-ai/pinta-agent/hook/rawjson"
+import (
+	"bytes"
+	"slices"
+
+	"github.com/pinta-ai/pinta-agent/hook/rawjson"
+)
 
 // attribute is one of a span's or resource's: strings as they are quoted,
-// numbers and booleans as they stand.
+// numbers and booleans as they stand. Lists and maps are strings of JSON, as the
+// hook sends a tool's input.
 type attribute struct {
 	key, kind string // kind as OTLP names it: stringValue, intValue
 	value     []byte
@@ -83,10 +89,13 @@ func attributes(c *cursor, do func(attribute)) {
 				a.key, _ = rawjson.Unquote(c.skip())
 			case "value":
 				c.object(func(kind string) {
-					v := c.skip()
 					switch kind {
 					case "stringValue", "intValue", "doubleValue", "boolValue":
-						a.kind, a.value = kind, v
+						a.kind, a.value = kind, c.skip()
+					case "kvlistValue", "arrayValue":
+						a.kind, a.value = "stringValue", rawjson.AppendQuote(nil, string(appendAny(nil, c, kind)))
+					default:
+						c.skip()
 					}
 				})
 			default:
@@ -97,4 +106,65 @@ func attributes(c *cursor, do func(attribute)) {
 			do(a)
 		}
 	})
+}
+
+// appendAny appends an OTLP value of a kind as plain JSON.
+func appendAny(dst []byte, c *cursor, kind string) []byte {
+	one := func() { // {"stringValue": "a"}; without a kind it is null
+		at := len(dst)
+		c.object(func(kind string) { dst = appendAny(dst[:at], c, kind) })
+		if len(dst) == at {
+			dst = append(dst, "null"...)
+		}
+	}
+	list := func(open byte, do func()) {
+		dst = append(dst, open)
+		c.object(func(member string) {
+			if member != "values" {
+				c.skip()
+				return
+			}
+			c.array(func() {
+				if last := dst[len(dst)-1]; last != open {
+					dst = append(dst, ',')
+				}
+				do()
+			})
+		})
+		dst = append(dst, open+2) // '[' + 2 is ']'
+	}
+	switch kind {
+	case "arrayValue":
+		list('[', one)
+	case "kvlistValue":
+		list('{', func() {
+			at, key := len(dst), []byte(`""`)
+			c.object(func(member string) {
+				switch member {
+				case "key":
+					if key = c.skip(); key[0] != '"' {
+						key = rawjson.AppendQuote(nil, string(key))
+					}
+				case "value":
+					dst = dst[:at]
+					one()
+				default:
+					c.skip()
+				}
+			})
+			if len(dst) == at {
+				dst = append(dst, "null"...)
+			}
+			dst = slices.Insert(dst, at, append(bytes.Clone(key), ':')...)
+		})
+	case "intValue": // a string in OTLP's JSON
+		number := c.skip()
+		if text := bytes.Trim(number, `"`); rawjson.Valid(text) {
+			number = text
+		}
+		dst = append(dst, number...)
+	default:
+		dst = append(dst, c.skip()...)
+	}
+	return dst
 }
