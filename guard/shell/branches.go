@@ -115,26 +115,54 @@ func (w *walker) and(b *syntax.BinaryCmd, in *input) {
 		b = x
 	}
 	w.stmt(b.X, in)
+	found := w.emptiness(b.X)
 	w.leavable(true, func() {
+		w.narrow(found)
 		for _, link := range slices.Backward(links) {
 			w.stmt(link, in)
 		}
 	})
+	if len(links) == 1 {
+		w.leftBy(found, links...)
+	}
+}
+
+// or is a || b.
+func (w *walker) or(b *syntax.BinaryCmd, in *input) {
+	w.stmt(b.X, in)
+	found := w.emptiness(b.X).not()
+	w.ways(true, func() {
+		w.narrow(found)
+		w.stmt(b.Y, in)
+	})
+	w.leftBy(found, b.Y)
 }
 
 // choose is if, elif, else.
 func (w *walker) choose(c *syntax.IfClause, in *input) {
 	w.list(c.Cond, in)
+	found := w.emptiness(c.Cond...)
 	var room [4]map[string]value
 	ways, none := room[:0], true
-	for ; c != nil; c = c.Else {
-		ways = append(ways, w.way(func() { w.list(c.Then, in) }))
-		if c.Else != nil {
-			none = len(c.Else.Cond) > 0
-			w.ways(true, func() { w.list(c.Else.Cond, in) })
+	for branch := c; branch != nil; branch = branch.Else {
+		ways = append(ways, w.way(func() {
+			switch {
+			case branch == c:
+				w.narrow(found)
+			case branch == c.Else && len(branch.Cond) == 0:
+				w.narrow(found.not())
+			}
+			w.list(branch.Then, in)
+		}))
+		if branch.Else != nil {
+			none = len(branch.Else.Cond) > 0
+			w.ways(true, func() { w.list(branch.Else.Cond, in) })
 		}
 	}
 	w.join(ways, none)
+	if c.Else == nil {
+		w.leftBy(found, c.Then...)
+	}
 }
 
 func (w *walker) cases(items []*syntax.CaseItem, in *input) {

@@ -55,7 +55,8 @@ func (a *author) value() string {
 }
 
 func (a *author) condition() string {
-	return a.one("true", "false", "! true", `[ "$`+a.name()+`" ]`, "[ $"+a.name()+" = echo ]", "read "+a.name()+" <<<echo")
+	n := a.name()
+	return a.one("true", "false", "! true", `[ "$`+n+`" ]`, `[ -z "$`+n+`" ]`, `! test -n "${`+n+`:-}"`, "[[ -n $"+n+" ]]", "[ -n $"+n+" ]", "[ $"+a.name()+" = echo ]", "read "+a.name()+" <<<echo")
 }
 
 func (a *author) list(depth int) string {
@@ -99,13 +100,16 @@ func (a *author) statement(depth int) string {
 	}
 	list := func() string { return a.list(depth - 1) }
 	part := func() string { return "{ " + a.statement(depth-1) + "\n}" }
-	switch a.rand.IntN(19) {
+	switch a.rand.IntN(20) {
 	case 0:
 		return "if " + a.condition() + "\nthen " + list() + "fi"
 	case 1:
 		return "if " + a.condition() + "\nthen " + list() + "else " + list() + "fi"
 	case 2:
 		return "if " + a.condition() + "\nthen " + list() + "elif " + a.condition() + "\nthen " + list() + "else " + list() + "fi"
+	case 18: // what it found out holds where it goes on
+		n := a.name()
+		return a.one(`[ -z "$`+n+`" ] && exit`, `[[ $`+n+` ]] || { `+list()+`exit; }`, `if [ -n "$`+n+`" ]; then `+list()+"exit; fi", `test "$`+n+`" || return`, `[ -z "$`+n+`" ] && exit 1 2`) + "\n" + a.call()
 	case 3:
 		return part() + " && " + part() + a.one("", " && "+part(), " || "+part())
 	case 4:

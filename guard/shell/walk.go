@@ -93,8 +93,7 @@ func (w *walker) look(st *syntax.Stmt, in *input) {
 		case syntax.AndStmt:
 			w.and(cmd, r.in)
 		case syntax.OrStmt:
-			w.stmt(cmd.X, r.in)
-			w.ways(true, func() { w.stmt(cmd.Y, r.in) })
+			w.or(cmd, r.in)
 		default:
 			w.pipeline(st, r.in)
 		}
