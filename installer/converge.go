@@ -2,6 +2,7 @@ package installer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,9 @@ var errOutside = errors.New("leads out of the folder that it must stay in")
 // errLostLink: a folder on the way is a link whose target is gone, which only
 // its owner can put right.
 var errLostLink = errors.New("a link to a folder that is gone: make the folder, or remove the link")
+
+// errClosed: a folder that no user gets into holds something for all of them.
+var errClosed = errors.New("lets in nobody but its owner, and every user's Copilot has to read in it")
 
 // What an owner or administrator has forbidden even himself.
 var (
@@ -98,6 +102,9 @@ func (e *engine) converge(it Item) *Step {
 	default:
 		err = e.file(it, s)
 	}
+	if err == nil && !it.Gone {
+		err = e.reach(it, s)
+	}
 	s.Ops = e.rec.ops
 	if err != nil {
 		if s.Kind == "" {
@@ -130,6 +137,8 @@ func remedyOf(err error) string {
 		return thaw(path, false)
 	case errors.Is(err, errAppendOnly):
 		return thaw(path, true)
+	case errors.Is(err, errClosed):
+		return "chmod a+rx " + path
 	case errors.Is(err, fs.ErrPermission):
 		return "correct owner and mode of the file and its folders, and clear an immutable flag"
 	case errors.Is(err, errNoSpace):
@@ -405,6 +414,42 @@ func (e *engine) folders(it Item, s *Step) error {
 		s.Detail = join(s.Detail, "with its folder")
 	}
 	return nil
+}
+
+// reach opens the folders that hold what every user's host reads or starts.
+// Those that we made are ours to open; of another that hides the file the
+// owner is told.
+func (e *engine) reach(it Item, s *Step) error {
+	kind, need := Unreadable, fs.FileMode(0o5) // the policy's folder is listed
+	switch {
+	case it.DirPerm&0o055 == 0:
+		return nil // for one user only
+	case it.Object == HookBinary:
+		kind, need = NotExecutable, 0o1
+	case it.Object != PolicyFile:
+		return nil
+	}
+	for dir := filepath.Dir(it.Path); ; dir = filepath.Dir(dir) {
+		made := it.Before[dir] == "absent"
+		i, err := e.sys.Lstat(dir)
+		if err != nil || i.Type != fs.ModeDir || i.UID < 0 {
+			return nil
+		}
+		if i.Perm&need != need && (i.Perm>>3&need != need || i.GID == 0) { // nobody else is in root's own group
+			s.Kind = cmp.Or(s.Kind, kind)
+			s.Detail = join(s.Detail, fmt.Sprintf("its folder %s has mode %s", dir, octal(i.Perm)))
+			if !made || i.UID != it.UID {
+				return fail("reach", dir, errClosed)
+			}
+			if err := e.sys.Mkdir(dir, safefile.Attr{Perm: i.Perm | it.DirPerm.Perm(), UID: -1, GID: -1}); err != nil {
+				return err
+			}
+		}
+		if !made {
+			return nil
+		}
+		need = 0o1
+	}
 }
 
 // carried is what an env file of the wrong type gives to the one that takes

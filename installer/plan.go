@@ -185,7 +185,11 @@ func (m *machine) add(s *Step) *Step {
 // item is the frame of the machine's own items, which belong to the account
 // that the agent runs as: root, SYSTEM, or in user mode the user.
 func (m *machine) item(o Object, path string, perm fs.FileMode) Item {
-	return Item{Object: o, Path: path, Perm: perm, DirPerm: 0o755, UID: os.Geteuid(), GID: -1, Before: m.journal.Before[""]}
+	it := Item{Object: o, Path: path, Perm: perm, DirPerm: 0o755, UID: os.Geteuid(), GID: -1, Before: m.journal.Before[""]}
+	if !m.d.Layout.System {
+		it.DirPerm = 0o700 // nobody else has to get in
+	}
+	return it
 }
 
 // install goes binary first, then what names it (security.md S12). What is
@@ -345,14 +349,20 @@ func (m *machine) policies() []Item {
 // Empty if it is fine.
 func untrusted(l settings.Layout) string {
 	dir := l.PolicyDir
-	if i, err := os.Lstat(dir); err == nil && i.Mode()&fs.ModeSymlink != 0 {
-		return "the folder of machine policies is a link, so Copilot ignores what is in it"
+	const others = "somebody else may change the folder of machine policies, so Copilot ignores what is in it"
+	if fi, err := os.Lstat(dir); err == nil {
+		switch i := infoOf(fi); {
+		case i.Type == fs.ModeSymlink:
+			return "the folder of machine policies is a link, so Copilot ignores what is in it"
+		case i.UID >= 0 && i.Perm&0o022 != 0: // also for root's own group: Copilot doesn't ask who is in it
+			return others
+		}
 	}
 	for {
 		err := safefile.CheckDirBelow(l.Root, dir)
 		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			if err != nil {
-				return "somebody else may change the folder of machine policies, so Copilot ignores what is in it"
+				return others
 			}
 			return ""
 		}

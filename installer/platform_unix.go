@@ -4,9 +4,12 @@ package installer
 
 import (
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/pinta-ai/pinta-agent/internal/safefile"
 )
 
 const (
@@ -39,6 +42,27 @@ func statusOf(e *exec.ExitError) int {
 		return 128 + int(ws.Signal())
 	}
 	return e.ExitCode()
+}
+
+// widen gives a directory of this account the permission bits that its making
+// left out: a service's umask is narrower than what every user has to read.
+func widen(dir string, perm fs.FileMode) error {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	i, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if uid, _, _ := safefile.Owner(i); uid != os.Geteuid() {
+		return fail("chmod", dir, safefile.ErrOwner)
+	}
+	if i.Mode().Perm() == perm {
+		return nil
+	}
+	return f.Chmod(perm)
 }
 
 // below moves a system path below --root.

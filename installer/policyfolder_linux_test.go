@@ -46,6 +46,7 @@ func TestRealPolicyFolder(t *testing.T) {
 		{"file is a full directory", true, "policy-file.wrong-type", func() { aside(); write(t, filepath.Join(file, "x"), "x", 0o644) }},
 		{"folder of another owner", false, "policy-folder.untrusted", func() { must(t, os.Chown(dir, 1234, 1234)) }},
 		{"folder that all may write", false, "policy-folder.untrusted", func() { must(t, os.Chmod(dir, 0o777)) }},
+		{"folder that root's group may write", false, "policy-folder.untrusted", func() { must(t, os.Chmod(dir, 0o775)) }},
 		{"folder above that all may write", false, "policy-folder.untrusted", func() { must(t, os.Chmod(filepath.Dir(dir), 0o777)) }},
 		{"folder is a link", false, "policy-folder.untrusted", func() {
 			must(t, os.RemoveAll(dir))

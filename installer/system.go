@@ -28,8 +28,8 @@ type System interface {
 	ReadFile(path string, max int64) ([]byte, error)
 	// ReadHead reads the first max bytes of a file that may be larger.
 	ReadHead(path string, max int) ([]byte, error)
-	// Mkdir makes one directory; its parent exists. One that is there gets its
-	// surplus permission bits taken away.
+	// Mkdir makes one directory with exactly these permission bits, whatever the
+	// umask; its parent exists. One of the machine's that is there gets them too.
 	Mkdir(path string, a safefile.Attr) error
 	// WriteFile replaces a file as a whole, by rename.
 	WriteFile(path string, data []byte, a safefile.Attr) error
@@ -263,7 +263,11 @@ func (r real) Mkdir(path string, a safefile.Attr) error {
 	}
 	defer shut(d)
 	if r.machine { // ours: one that is there is narrowed, or reclaimed from somebody else
-		return safefile.MkdirAll(filepath.Join(d.Path(), name), a.Perm)
+		dir := filepath.Join(d.Path(), name)
+		if err := safefile.MkdirAll(dir, a.Perm); err != nil {
+			return err
+		}
+		return widen(dir, a.Perm)
 	}
 	return d.Mkdir(name, a)
 }
