@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
 )
@@ -30,6 +31,7 @@ var errClosed = errors.New("lets in nobody but its owner, and every user's Copil
 var (
 	errImmutable  = errors.New("is marked immutable")
 	errAppendOnly = errors.New("is marked append-only")
+	errMounted    = errors.New("is a mount of its own, which nothing can replace")
 )
 
 // Item is one thing that must hold at one path. It is also what a worker is
@@ -130,13 +132,15 @@ func (s *Step) fail(err error) {
 func remedyOf(err error) string {
 	path := "the file"
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		path = at.Path
+		path = quoted(at.Path)
 	}
 	switch {
 	case errors.Is(err, errImmutable):
 		return thaw(path, false)
 	case errors.Is(err, errAppendOnly):
 		return thaw(path, true)
+	case errors.Is(err, errMounted):
+		return "umount " + path + ", or mount its whole folder instead"
 	case errors.Is(err, errClosed):
 		return "chmod a+rx " + path
 	case errors.Is(err, fs.ErrPermission):
@@ -147,6 +151,17 @@ func remedyOf(err error) string {
 		return "make the file system writable, nothing was changed"
 	}
 	return ""
+}
+
+// quoted is a path as a POSIX shell takes it for one word, for commands that
+// somebody may copy.
+func quoted(path string) string {
+	if strings.IndexFunc(path, func(r rune) bool {
+		return !strings.ContainsRune("/._-+,:@%", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) < 0 {
+		return path
+	}
+	return posixQuote(path)
 }
 
 // found is what stands at a path.

@@ -166,6 +166,30 @@ func TestDoctorSaysWhatRepairCanFix(t *testing.T) {
 			setFlag(t, b.d.Layout.PolicyFile(), flagImmutable)
 			return func() { setFlag(t, b.d.Layout.PolicyFile(), 0) }, "chattr -i " + b.d.Layout.PolicyFile()
 		}},
+		{"hook file of somebody else that a container mounts", "hook-file.foreign", func(t *testing.T, b *bench) (func(), string) {
+			write(t, b.hookFile("u"), `{"version":1,"hooks":{"Stop":[]}}`, 0o644)
+			must(t, syscall.Mount(b.hookFile("u"), b.hookFile("u"), "", syscall.MS_BIND, ""))
+			return func() { must(t, syscall.Unmount(b.hookFile("u"), syscall.MNT_DETACH)) }, "umount " + b.hookFile("u")
+		}},
+		{"hook file of the wrong mode, mounted read-only", "hook-file.wrong-mode", func(t *testing.T, b *bench) (func(), string) {
+			must(t, os.Chmod(b.hookFile("u"), 0o666))
+			must(t, syscall.Mount(b.hookFile("u"), b.hookFile("u"), "", syscall.MS_BIND, ""))
+			must(t, syscall.Mount("", b.hookFile("u"), "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+			return func() { must(t, syscall.Unmount(b.hookFile("u"), syscall.MNT_DETACH)) }, "make the file system writable"
+		}},
+		{"immutable folder behind a link, with a blank in its name", "hook-file.altered", func(t *testing.T, b *bench) (func(), string) {
+			dir := b.home("u", "my dots")
+			must(t, os.Rename(filepath.Dir(b.hookFile("u")), dir))
+			must(t, os.Symlink("../my dots", filepath.Dir(b.hookFile("u"))))
+			write(t, b.hookFile("u"), "", 0o644)
+			setFlag(t, dir, flagImmutable)
+			return func() { setFlag(t, dir, 0) }, "chattr -i '" + dir + "'"
+		}},
+		{"directory where the new image is tried", "hook-binary.altered", func(t *testing.T, b *bench) (func(), string) {
+			write(t, b.d.Layout.HookBinary, "#!/bin/sh\n", 0o755)
+			must(t, os.Mkdir(b.d.Layout.HookBinary+".new", 0o755))
+			return func() { must(t, os.Remove(b.d.Layout.HookBinary+".new")) }, ""
+		}},
 		{"home on a read-only file system", "hook-file.altered", func(t *testing.T, b *bench) (func(), string) {
 			write(t, b.hookFile("u"), "", 0o644)
 			must(t, syscall.Mount(b.home("u"), b.home("u"), "", syscall.MS_BIND, ""))
@@ -208,6 +232,28 @@ func TestDoctorSaysWhatRepairCanFix(t *testing.T) {
 	}
 }
 
+// TestAppendOnlyFolderTakesFolders: what such a folder allows isn't called
+// impossible.
+func TestAppendOnlyFolderTakesFolders(t *testing.T) {
+	b := newBench(t, "u")
+	b.apply()
+	must(t, os.RemoveAll(filepath.Dir(b.hookFile("u"))))
+	f, err := os.Open(b.home("u", ".copilot"))
+	must(t, err)
+	defer f.Close()
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flagAppendOnly); err != nil {
+		t.Skipf("no such flag here: %v", err)
+	}
+	defer unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0)
+	plan, err := Plan(context.Background(), b.host, b.d)
+	must(t, err)
+	if !plan.OK() {
+		t.Errorf("plan:\n%s", show(plan))
+	}
+	b.apply()
+	b.settled()
+}
+
 // TestDoctorInAHomeThatCannotBeWritten: the same as the user himself, for whom
 // the mode of a folder counts.
 func TestDoctorInAHomeThatCannotBeWritten(t *testing.T) {
@@ -221,10 +267,10 @@ func TestDoctorInAHomeThatCannotBeWritten(t *testing.T) {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the test
 		must(t, os.Chown(dir, 65534, 65534))
 		must(t, os.Chown(sub, 65534, 65534))
-		if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0)); e != 0 {
+		if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, 65534, 65534, ^uintptr(0)); e != 0 {
 			t.Fatal(e)
 		}
-		defer syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), 0, ^uintptr(0))
+		defer syscall.RawSyscall(syscall.SYS_SETRESUID, 0, 0, ^uintptr(0))
 	}
 	home := Home(dir, -1)
 	if err := home.May("write", filepath.Join(sub, hookFileName)); !errors.Is(err, fs.ErrPermission) {

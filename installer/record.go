@@ -118,6 +118,9 @@ func (r *recorder) Mkdir(path string, a safefile.Attr) error {
 }
 
 func (r *recorder) WriteFile(path string, data []byte, a safefile.Attr) error {
+	if i, err := r.Lstat(path); err == nil && i.Type == fs.ModeDir { // in both runs alike
+		return fail("write", path, safefile.ErrNotRegular)
+	}
 	sum := sha256.Sum256(data)
 	o := Op{Verb: "write", Path: path, Perm: octal(a.Perm), Bytes: len(data), SHA256: hex.EncodeToString(sum[:8])}
 	i := &Info{Perm: a.Perm, UID: a.UID, GID: a.GID, Links: 1, Size: int64(len(data))}

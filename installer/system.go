@@ -323,11 +323,8 @@ func (r real) May(verb, path string) error {
 	}
 	defer shut(d)
 	_, err = d.Lstat(name)
-	exists := err == nil
-	// What changes only the entry's own mode needs no right to its folder.
-	inPlace := exists && (verb == "chmod" || verb == "mkdir")
-	if at, cause := hindrance(d.Path(), name, exists, inPlace); cause != nil {
-		return fail(verb, filepath.Join(filepath.Dir(path), at), cause)
+	if at, cause := hindrance(d.Path(), name, err == nil, verb); cause != nil {
+		return fail(verb, filepath.Join(d.Path(), at), cause) // where a link on the way led, since a remedy can't go through it
 	}
 	return nil
 }
