@@ -4,6 +4,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -113,5 +114,53 @@ func TestClosedFolders(t *testing.T) {
 				b.settled()
 			})
 		}
+	}
+}
+
+// TestRootHoldsEverything: below --root a link that leads out is refused,
+// wherever on the way it stands, and nothing is touched behind it.
+func TestRootHoldsEverything(t *testing.T) {
+	for name, link := range map[string]func(b *bench) string{
+		"plugin root":             func(b *bench) string { return b.d.Layout.HookDir() },
+		"folder above it":         func(b *bench) string { return filepath.Dir(b.d.Layout.HookDir()) },
+		"policy folder":           func(b *bench) string { return b.d.Layout.PolicyDir },
+		"folder above the policy": func(b *bench) string { return filepath.Dir(b.d.Layout.PolicyDir) },
+		"state folder":            func(b *bench) string { return b.d.Layout.StateDir },
+		"folder above the state":  func(b *bench) string { return filepath.Dir(b.d.Layout.StateDir) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			outside, at := t.TempDir(), ""
+			for _, after := range []bool{false, true} { // before the first install, and swapped in later
+				b := newBench(t, "u")
+				if at = link(b); after {
+					b.apply()
+					must(t, os.RemoveAll(at))
+				}
+				must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+				must(t, os.Symlink(outside, at))
+				before := tree(t, outside)
+				done, err := Apply(context.Background(), b.host, b.d)
+				must(t, err)
+				if done.OK() {
+					t.Errorf("not reported:\n%s", show(done))
+				}
+				b.d.Uninstall = &Removal{}
+				if _, err = Apply(context.Background(), b.host, b.d); err != nil && !errors.Is(err, errOutside) {
+					t.Error(err)
+				}
+				sameTree(t, tree(t, outside), before)
+			}
+		})
+	}
+	b := newBench(t, "u")
+	must(t, os.Rename(b.d.Layout.Homes, b.d.Layout.Homes+"2"))
+	must(t, os.Symlink("home2", b.d.Layout.Homes))
+	if a, err := Accounts(context.Background(), b.d.Layout); err != nil || len(a) != 1 {
+		t.Errorf("homes behind a link inside: %v, %v", a, err)
+	}
+	must(t, os.Remove(b.d.Layout.Homes))
+	must(t, os.Symlink(t.TempDir(), b.d.Layout.Homes))
+	if a, err := Accounts(context.Background(), b.d.Layout); err == nil {
+		t.Errorf("homes behind a link that leads out: %v", a)
 	}
 }

@@ -40,6 +40,9 @@ func Real(l settings.Layout) Host {
 		Hosts:  Processes,
 		Sleep:  sleep,
 		Lock: func() (func(), error) {
+			if real, err := filepath.EvalSymlinks(l.StateDir); l.Root != "" && err == nil && !reallyInside(l.Root, real) {
+				return nil, fail("lock", l.StateDir, errOutside)
+			}
 			return safefile.Lock(filepath.Join(l.StateDir, lockName), 20*time.Second)
 		},
 	}
@@ -59,6 +62,9 @@ func sleep(ctx context.Context, d time.Duration) {
 func Accounts(ctx context.Context, l settings.Layout) ([]users.Account, error) {
 	switch {
 	case l.Root != "":
+		if real, err := filepath.EvalSymlinks(l.Homes); err == nil && !reallyInside(l.Root, real) {
+			return nil, fail("list", l.Homes, errOutside)
+		}
 		return users.Below(l.Homes).Accounts(ctx)
 	case l.System:
 		return users.OS().Accounts(ctx)
@@ -149,7 +155,10 @@ func run(ctx context.Context, h Host, d Desired, dry bool) (Changes, error) {
 		case err == nil:
 			defer unlock()
 		case d.Uninstall == nil || !errors.Is(err, fs.ErrNotExist):
-			return m.out, fmt.Errorf("another run of the installer goes on: %w", err)
+			if errors.Is(err, safefile.ErrLocked) {
+				err = fmt.Errorf("another run of the installer goes on: %w", err)
+			}
+			return m.out, err
 		}
 	}
 	m.journal = readJournal(h.System, d.Layout.StateDir)

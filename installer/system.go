@@ -113,16 +113,29 @@ func (r real) open(op, dir string) (*safefile.Dir, error) {
 		return nil, fail(op, dir, fs.ErrInvalid)
 	}
 	if r.machine {
-		if r.anchor != "" && dir != r.anchor && !strings.HasPrefix(dir, r.anchor+string(filepath.Separator)) {
-			return nil, fail(op, dir, errOutside)
-		}
 		real, err := filepath.EvalSymlinks(dir)
 		if err != nil {
 			return nil, err
 		}
+		if r.anchor != "" && !(inside(r.anchor, dir) && reallyInside(r.anchor, real)) {
+			return nil, fail(op, dir, errOutside)
+		}
 		return safefile.OpenDir(real)
 	}
 	return r.walk(op, dir, 0)
+}
+
+// inside says that path is top or below it, by their names.
+func inside(top, path string) bool {
+	rel, err := filepath.Rel(top, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// reallyInside is inside for a path without links: an absolute link of an image
+// that is made ready below --root leads into the machine itself.
+func reallyInside(top, real string) bool {
+	top, err := filepath.EvalSymlinks(top)
+	return err == nil && inside(top, real)
 }
 
 // walk opens a folder of a home step by step. A link restarts the walk at what
