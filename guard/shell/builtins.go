@@ -151,10 +151,13 @@ func (w *walker) readInto(c *Command, in *input) {
 		if i < len(names)-1 {
 			word, line = firstOf(word, separators)
 		}
-		if ok && word != "" {
-			w.vars.set(name, word)
-		} else {
+		if word == "" {
 			w.vars.unset(name)
+			continue
+		}
+		w.vars.set(name, word)
+		if !ok { // what isn't known may hold separators
+			w.vars.perhaps(name)
 		}
 	}
 }

@@ -79,9 +79,7 @@ func (w *walker) assign(a *syntax.Assign, keep bool) string {
 			w.vars.unset(name)
 		}
 		if known && unset { // if it was nothing before
-			x := w.vars.now[name]
-			x.unknown = true
-			w.vars.put(name, x)
+			w.vars.perhaps(name)
 		}
 	}
 	return name + "=" + value

@@ -145,6 +145,7 @@ func TestPosix(t *testing.T) {
 		"set by a function":    {"f() { X=rm; }; X=ls; f; $X y", []string{"X=rm ", "X=ls ", "f", "X=rm ", "rm y"}},
 		"function of a branch": {"if a; then f() { $1 x; }; else f() { ls $1; }; fi; f rm", []string{"a", "$1 x", "x", "ls $1", "f rm", "rm x", "ls rm"}},
 		"read from elsewhere":  {"X=echo; read X <f; $X rm; a | while read -r X; do $X rm; done", []string{"X=echo ", "read X <f", "$X rm", "rm", "a", "read -r X from:a", "$X rm from:a", "rm from:a"}},
+		"read in part":         {"read X Y <<<\"$(a) rm\"; $Y b", []string{"a", "read X Y from:a", "rm b", "$Y b", "b"}},
 		"alternative":          {"${R:+echo} rm x", []string{"$R rm x", "rm x", "rm x", "echo rm x"}},
 		"counted":              {"for i in {1..900}; do a $i; done; b {1..3}", []string{"a 1", "b 1 2 3"}},
 		"read each line":       {"while read x y; do $x $y; done <<E\na b c\nd\nE", []string{"read x y", "a b c", "read x y", "d $y"}},

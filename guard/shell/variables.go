@@ -71,6 +71,13 @@ func (v *variables) set(name, text string) {
 	v.put(name, value{text: text, known: true, unknown: unknownLength(text) > 0, exported: exported, process: v.process})
 }
 
+// perhaps says that a variable may hold another value as well.
+func (v *variables) perhaps(name string) {
+	x := v.now[name]
+	x.unknown = true
+	v.put(name, x)
+}
+
 func (v *variables) unset(name string) { v.put(name, value{}) }
 
 func (v *variables) export(name string) {
