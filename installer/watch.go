@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -54,8 +55,9 @@ type WatchOptions struct {
 	// Desired gives the wanted state of now; it is called for each run, so new
 	// accounts and new configuration count at once.
 	Desired func(ctx context.Context) (Desired, error)
-	// Repaired is called for each repair, successful or not, for LogRepair and
-	// the report. Not concurrently.
+	// Repaired is called for each repair, for LogRepair and the report; for one
+	// that fails again and again for the same cause, only the first time and
+	// when it is left alone for a while. Not concurrently.
 	Repaired func(Repair)
 	// Audited is called after each run with its outcome; Users holds every
 	// home's last state. Not concurrently.
@@ -121,6 +123,7 @@ type watcher struct {
 	calm  map[string]bool               // names of those with something held back: their changes wait for retry or audit
 	homes map[string]context.CancelFunc // running watches by what they watch
 	quiet quiet
+	stuck map[string]string    // why a repair failed, as told, by quietKey; "" if it did not
 	known map[string]homeState // last state and findings, by userKey; "" is the machine
 	told  []Finding
 	count map[string]int // of unguarded clients, as told
@@ -181,20 +184,34 @@ func (w *watcher) run(ctx context.Context, whole bool) time.Duration {
 	}
 	defer w.examine(ctx, d, whole)
 	if !todo {
+		if whole && !held {
+			w.stuck = nil
+		}
 		w.audited(ctx, plan, nil)
 		return next
 	}
 	d.hold = func(o Object, path string) bool { return w.quiet.held(Step{Object: o, Path: path}, now) }
 	done, err := Apply(ctx, w.h, d)
+	stuck := map[string]string{}
+	if !whole {
+		maps.Copy(stuck, w.stuck)
+	}
 	for _, s := range done.Steps {
 		if s.Object == Journal || s.Object == HookImage {
 			continue
 		}
 		count, until := w.quiet.note(s, now)
-		if w.o.Repaired != nil {
+		key, cause := quietKey(s), ""
+		if s.Error != "" {
+			cause = string(s.Kind) + "\x00" + cmp.Or(s.Remedy, s.Error)
+		}
+		known := cause != "" && w.stuck[key] == cause
+		stuck[key] = cause
+		if w.o.Repaired != nil && (!known || !until.IsZero()) {
 			w.o.Repaired(s.repair(now, count, until))
 		}
 	}
+	w.stuck = stuck
 	w.audited(ctx, done, err)
 	return next
 }

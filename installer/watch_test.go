@@ -236,3 +236,35 @@ func TestEndOfWatchIsNoFault(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFailureIsToldOnce: what can't be repaired isn't reported with each look,
+// and so pushes no repair out of the log; a new failure is.
+func TestFailureIsToldOnce(t *testing.T) {
+	b := newBench(t, "u")
+	b.apply()
+	hooks := filepath.Dir(b.hookFile("u"))
+	block := func() {
+		write(t, hooks+".tmp", "", 0o644)
+		for must(t, os.RemoveAll(hooks)); os.Rename(hooks+".tmp", hooks) != nil; must(t, os.RemoveAll(hooks)) { // an audit came between
+		}
+	}
+	block()
+	w := b.watching(WatchOptions{AuditEvery: 150 * time.Millisecond})
+	if r := w.repairWithin(t, 2*time.Second, HookFile); r.Error == "" {
+		t.Errorf("repaired: %+v", r)
+	}
+	time.Sleep(time.Second)
+	for len(w.repairs) > 0 {
+		if r := <-w.repairs; r.Error != "" {
+			t.Errorf("told again: %+v", r)
+		}
+	}
+	must(t, os.Remove(hooks))
+	if r := w.repairWithin(t, 2*time.Second, HookFile); r.Error != "" {
+		t.Errorf("not repaired: %+v", r)
+	}
+	block()
+	if r := w.repairWithin(t, 2*time.Second, HookFile); r.Error == "" {
+		t.Errorf("the same failure, come again, isn't told: %+v", r)
+	}
+}
