@@ -97,6 +97,9 @@ func (e *engine) converge(it Item) *Step {
 	switch {
 	case it.Gone:
 		err = e.remove(it, s)
+		if machines := it.Object == PolicyFile || it.Object == HookBinary || it.Object == Folder; machines && s.Kind == "" && notDir(err) {
+			err = nil // a file is where its folder was, so it is gone; a user's registration that can't be looked at is told
+		}
 	case it.Object == EnvFile:
 		err = e.envFile(it, s)
 	case it.Object == HookBinary:

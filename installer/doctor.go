@@ -127,7 +127,7 @@ func machineFindings(h Host, d Desired) []Finding {
 	l := d.Layout
 	if d.Hooks.Machine && l.PolicyDir != "" {
 		if why := untrusted(l); why != "" {
-			add("policy-folder.untrusted", Error, l.PolicyDir, why, "make it and the folders above the administrator's own, and writable by nobody else")
+			add("policy-folder.untrusted", Error, l.PolicyDir, why, "make it and the folders above folders of the administrator's own, writable by nobody else")
 		}
 	}
 	for _, path := range managedSettings(l) {

@@ -154,7 +154,7 @@ func run(ctx context.Context, h Host, d Desired, dry bool) (Changes, error) {
 		switch {
 		case err == nil:
 			defer unlock()
-		case d.Uninstall == nil || !errors.Is(err, fs.ErrNotExist):
+		case d.Uninstall == nil || !errors.Is(err, fs.ErrNotExist) && !notDir(err):
 			if errors.Is(err, safefile.ErrLocked) {
 				err = fmt.Errorf("another run of the installer goes on: %w", err)
 			}
@@ -369,6 +369,9 @@ func untrusted(l settings.Layout) string {
 	}
 	for {
 		err := safefile.CheckDirBelow(l.Root, dir)
+		if notDir(err) {
+			return "something else is in the place of the folder of machine policies or of one above it"
+		}
 		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			if err != nil {
 				return others

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
 )
@@ -183,11 +184,12 @@ func (e *engine) removeData(it Item, s *Step) error {
 	slices.Sort(names)
 	foreign := false
 	for _, n := range names {
-		if !dataFiles.MatchString(n) {
+		path := filepath.Join(it.Path, n)
+		if !dataFiles.MatchString(n) || e.isDir(path) {
 			foreign = true
 			continue
 		}
-		if err := e.sys.Remove(filepath.Join(it.Path, n)); err != nil {
+		if err := e.sys.Remove(path); err != nil {
 			return err
 		}
 	}
@@ -213,6 +215,11 @@ func (e *engine) removeFolder(it Item, s *Step) error {
 	}
 	s.Kind = Unwanted
 	return e.sys.Remove(it.Path)
+}
+
+// notDir says that the path leads through what isn't a folder.
+func notDir(err error) bool {
+	return errors.Is(err, safefile.ErrNotDir) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func notExist(err error) error {

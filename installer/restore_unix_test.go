@@ -94,3 +94,50 @@ func TestDanglingHooksFolder(t *testing.T) {
 		t.Errorf("%+v", d.Findings)
 	}
 }
+
+// TestUninstallWhereNoFolderIs: something else in the place of a folder of the
+// machine's says that nothing of ours is there: it stays, and the uninstall completes.
+func TestUninstallWhereNoFolderIs(t *testing.T) {
+	for name, dir := range map[string]func(b *bench) string{
+		"policy folder":   func(b *bench) string { return b.d.Layout.PolicyDir },
+		"folder above it": func(b *bench) string { return filepath.Dir(b.d.Layout.PolicyDir) },
+		"plugin root":     func(b *bench) string { return b.d.Layout.HookDir() },
+		"state folder":    func(b *bench) string { return b.d.Layout.StateDir },
+	} {
+		for kind, put := range map[string]func(path string) error{
+			"file": func(path string) error { return os.WriteFile(path, []byte("theirs"), 0o644) },
+			"FIFO": mkfifo,
+		} {
+			t.Run(kind+" at the "+name, func(t *testing.T) {
+				b := newBench(t, "u")
+				b.apply()
+				at := dir(b)
+				must(t, os.RemoveAll(at))
+				must(t, put(at))
+				before := tree(t, at)
+				b.d.Uninstall = &Removal{}
+				plan, err := Plan(context.Background(), b.host, b.d)
+				must(t, err)
+				done := b.apply()
+				if got, want := opsOf(done), opsOf(plan); !slices.Equal(got, want) {
+					t.Errorf("uninstall did\n%q\nthe plan said\n%q", got, want)
+				}
+				sameTree(t, tree(t, at), before)
+				b.settled()
+			})
+		}
+	}
+}
+
+// TestUninstallKeepsFoldersInTheData: a folder isn't the hook's, whatever its
+// name.
+func TestUninstallKeepsFoldersInTheData(t *testing.T) {
+	b := newBench(t, "u")
+	b.apply()
+	at := b.home("u", ".copilot", dataDirName, "trace.json")
+	write(t, filepath.Join(at, "theirs"), "x", 0o644)
+	before := tree(t, at)
+	b.d.Uninstall = &Removal{Purge: true}
+	b.apply()
+	sameTree(t, tree(t, at), before)
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pinta-ai/pinta-agent/internal/safefile"
@@ -114,6 +115,13 @@ func (r real) open(op, dir string) (*safefile.Dir, error) {
 	}
 	if r.machine {
 		real, err := filepath.EvalSymlinks(dir)
+		if errors.Is(err, syscall.ENOTDIR) { // which doesn't say where
+			at := dir
+			for errors.Is(lstat(at), syscall.ENOTDIR) {
+				at = filepath.Dir(at)
+			}
+			err = fail(op, at, safefile.ErrNotDir)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -123,6 +131,11 @@ func (r real) open(op, dir string) (*safefile.Dir, error) {
 		return safefile.OpenDir(real)
 	}
 	return r.walk(op, dir, 0)
+}
+
+func lstat(path string) error {
+	_, err := os.Lstat(path)
+	return err
 }
 
 // inside says that path is top or below it, by their names.
