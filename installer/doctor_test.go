@@ -105,6 +105,7 @@ read l; [ -n "$l" ] && printf '{"hookSpecificOutput":{"permissionDecision":"deny
 		b.d.Endpoints.Traces = "https://your-collector.example.com/v1/traces"
 		b.apply()
 	}},
+	{"policy-file.wrong-mode", Error, true, func(t *testing.T, b *bench) { must(t, os.Chmod(b.d.Layout.PolicyFile(), 0o666)) }},
 	{"policy-folder.untrusted", Error, false, func(t *testing.T, b *bench) { must(t, os.Chmod(b.d.Layout.PolicyDir, 0o777)) }},
 }
 

@@ -87,13 +87,18 @@ func (s Step) finding() Finding {
 		Remedy: "pinta-agent repair", Fixable: true,
 	}
 	switch {
-	case s.Error != "":
-		f.Detail, f.Fixable = join(f.Detail, s.Error), false
-		f.Remedy = cmp.Or(s.Remedy, "remove the cause named in the detail") + ", then pinta-agent repair"
+	case s.Object == Folder && s.Error != "": // the state folder, without which nothing is repaired
 	case s.Object == Journal || s.Object == HookImage || s.Object == Folder:
 		f.Severity = Notice
-	case s.Kind == WrongMode || s.Kind == Unwanted:
+	case s.Kind == WrongMode && s.Object != PolicyFile || s.Kind == Unwanted: // a policy file that others may write is ignored
 		f.Severity = Warning
+	}
+	if s.Error != "" {
+		f.Detail, f.Fixable = join(f.Detail, s.Error), false
+		f.Remedy = cmp.Or(s.Remedy, "remove the cause named in the detail") + ", then pinta-agent repair"
+		if f.Severity == Notice { // hooks work, but it may be missed when they are to be restored
+			f.Severity = Warning
+		}
 	}
 	return f
 }

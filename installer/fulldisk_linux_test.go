@@ -161,6 +161,12 @@ func TestDoctorSaysWhatRepairCanFix(t *testing.T) {
 			setFlag(t, b.d.Layout.HookBinary, flagImmutable)
 			return func() { setFlag(t, b.d.Layout.HookBinary, 0) }, "chattr -i " + b.d.Layout.HookBinary
 		}},
+		{"immutable journal", "journal.altered", func(t *testing.T, b *bench) (func(), string) {
+			file := filepath.Join(b.d.Layout.StateDir, journalName)
+			write(t, file, "{", 0o600)
+			setFlag(t, file, flagImmutable)
+			return func() { setFlag(t, file, 0) }, "chattr -i " + file
+		}},
 		{"immutable policy file", "policy-file.foreign", func(t *testing.T, b *bench) (func(), string) {
 			write(t, b.d.Layout.PolicyFile(), "{}", 0o644)
 			setFlag(t, b.d.Layout.PolicyFile(), flagImmutable)
@@ -213,8 +219,9 @@ func TestDoctorSaysWhatRepairCanFix(t *testing.T) {
 				t.Fatalf("no %s in %+v", c.id, found)
 				return nil
 			}
-			if f := find(); f.Fixable || !strings.Contains(f.Remedy, remedy) {
-				t.Errorf("%+v", f)
+			hindered := find()
+			if hindered.Fixable || !strings.Contains(hindered.Remedy, remedy) {
+				t.Errorf("%+v", hindered)
 			}
 			done, err := Apply(context.Background(), b.host, b.d)
 			must(t, err)
@@ -223,8 +230,15 @@ func TestDoctorSaysWhatRepairCanFix(t *testing.T) {
 			}
 			sameTree(t, tree(t, b.root), before)
 			free()
-			if f := find(); !f.Fixable {
+			f := find()
+			if !f.Fixable {
 				t.Errorf("nothing is in the way any more: %+v", f)
+			}
+			if f.Severity == Notice {
+				f.Severity = Warning // that it can't be repaired is worse
+			}
+			if hindered.Severity != f.Severity {
+				t.Errorf("%s instead of %s: %+v", hindered.Severity, f.Severity, hindered)
 			}
 			b.apply()
 			b.settled()
@@ -275,6 +289,10 @@ func TestDoctorInAHomeThatCannotBeWritten(t *testing.T) {
 	home := Home(dir, -1)
 	if err := home.May("write", filepath.Join(sub, hookFileName)); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a folder that can't be written: %v", err)
+	}
+	must(t, os.Chmod(sub, 0))
+	if _, err := home.Lstat(filepath.Join(sub, "deeper", hookFileName)); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), sub) {
+		t.Errorf("a folder that can't be entered: %v", err)
 	}
 	if err := home.May("write", filepath.Join(dir, hookFileName)); err != nil {
 		t.Errorf("a folder that can: %v", err)

@@ -187,7 +187,7 @@ func (r real) walk(op, dir string, links int) (*safefile.Dir, error) {
 		}
 		next, err := d.OpenDir(name)
 		if closed(d, err) != nil {
-			return nil, err
+			return nil, whole(filepath.Join(here, name), err)
 		}
 		d = next
 		if err := r.owned(op, d); err != nil {
@@ -205,6 +205,15 @@ func shut(d *safefile.Dir) { _ = d.Close() }
 // closed is shut that hands err on.
 func closed(d *safefile.Dir, err error) error {
 	shut(d)
+	return err
+}
+
+// whole names path in an error that names only a part of it, as those of
+// os.Root do.
+func whole(path string, err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) && !filepath.IsAbs(at.Path) {
+		return fail(at.Op, path, at.Err)
+	}
 	return err
 }
 
