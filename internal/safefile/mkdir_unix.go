@@ -35,7 +35,8 @@ func ownDir(path string, want fs.FileInfo, perm os.FileMode) error {
 }
 
 // trusted judges one directory of a chain. Group write access counts as nobody's only for a user-private group, the
-// default of several distributions, whose number is the owner's.
+// default of several distributions, whose number is the owner's; root's group is none, and where an ACL lets somebody
+// write these bits say so too.
 func trusted(_ string, fi fs.FileInfo, last bool) error {
 	uid, gid, _, _ := sysInfo(fi)
 	if uid != 0 && uid != os.Geteuid() {
@@ -44,7 +45,7 @@ func trusted(_ string, fi fs.FileInfo, last bool) error {
 	if !last && fi.Mode()&fs.ModeSticky != 0 {
 		return nil
 	}
-	if fi.Mode().Perm()&0o002 != 0 || fi.Mode().Perm()&0o020 != 0 && gid != uid {
+	if fi.Mode().Perm()&0o002 != 0 || fi.Mode().Perm()&0o020 != 0 && (gid != uid || uid == 0) {
 		return ErrMode
 	}
 	return nil

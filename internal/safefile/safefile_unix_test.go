@@ -299,6 +299,15 @@ func TestCheckDir(t *testing.T) {
 	}
 	must(t, os.Symlink(sub, filepath.Join(top, "link")))
 	must(t, CheckDir(filepath.Join(top, "link")))
+	must(t, os.Chmod(sub, 0o775))
+	if os.Geteuid() == 0 { // its group isn't a private one, and an ACL may stand behind the mode
+		must(t, os.Chown(sub, 0, 0))
+		if err := CheckDir(sub); !errors.Is(err, ErrMode) {
+			t.Fatalf("root's group: %v", err)
+		}
+	} else if os.Getegid() == os.Geteuid() {
+		must(t, CheckDir(sub))
+	}
 }
 
 func TestMkdirAllNarrowsAndReclaims(t *testing.T) {
