@@ -159,7 +159,7 @@ func remedyOf(err error) string {
 // quoted is a path as a POSIX shell takes it for one word, for commands that
 // somebody may copy.
 func quoted(path string) string {
-	if strings.IndexFunc(path, func(r rune) bool {
+	if path != "" && strings.IndexFunc(path, func(r rune) bool {
 		return !strings.ContainsRune("/._-+,:@%", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}) < 0 {
 		return path

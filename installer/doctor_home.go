@@ -193,7 +193,7 @@ func (x *examiner) plugins() {
 				}
 				if _, err := x.sys.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 					x.add("plugin.root-gone", Warning, path, fmt.Sprintf("plugin %q is installed in %s, which is gone: sessions that use it deny every tool", p.Name, dir),
-						"copilot plugin uninstall "+p.Name+", then restart Copilot")
+						"copilot plugin uninstall "+quoted(p.Name)+", then restart Copilot")
 				}
 			}
 		}
@@ -379,7 +379,7 @@ func number(parts []string, i int) int {
 func (x *examiner) folders() {
 	for _, dir := range []string{x.r.Home, filepath.Join(x.r.Home, "hooks")} {
 		if i, err := x.sys.Lstat(dir); err == nil && i.Type == fs.ModeDir && i.UID >= 0 && i.Perm&0o002 != 0 {
-			x.add("folder.writable", Warning, dir, "everybody may change what is in this folder (mode "+octal(i.Perm)+")", "chmod o-w "+dir)
+			x.add("folder.writable", Warning, dir, "everybody may change what is in this folder (mode "+octal(i.Perm)+")", "chmod o-w "+quoted(dir))
 		}
 	}
 	if noexec(x.r.Check.Hook) {

@@ -439,3 +439,26 @@ func (awayHomes) Do(context.Context, users.Account, HomeRequest) (HomeAnswer, er
 }
 
 func (awayHomes) Watch(context.Context, users.Account, HomeRequest, func()) error { return nil }
+
+// TestRemediesAreOneCommand: a name that a user chose is one word of the
+// command that an administrator may copy.
+func TestRemediesAreOneCommand(t *testing.T) {
+	for in, want := range map[string]string{
+		"/home/u/.copilot/hooks": "/home/u/.copilot/hooks", "/Library/Application Support/x": "'/Library/Application Support/x'",
+		"데모": "데모", "": "''", "x; reboot": "'x; reboot'", "$(reboot)": "'$(reboot)'", "it's": `'it'\''s'`, "~u": "'~u'",
+	} {
+		if got := quoted(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+	b := newBench(t, "u")
+	b.apply()
+	write(t, b.home("u", ".copilot", "config.json"), fmt.Sprintf(`{"installedPlugins":[{"name":"x; reboot","cachePath":%q}]}`, b.home("u", "gone")), 0o600)
+	d, err := Doctor(context.Background(), b.host, b.d)
+	must(t, err)
+	if !slices.ContainsFunc(d.Findings, func(f Finding) bool {
+		return f.ID == "plugin.root-gone" && strings.Contains(f.Remedy, "'x; reboot'")
+	}) {
+		t.Errorf("%+v", d.Findings)
+	}
+}
