@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // wayTo lists the folders from below the root down to path's.
@@ -115,6 +116,32 @@ func TestClosedFolders(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestClosedFolderAbove: what is above our folders and not ours keeps its mode,
+// and nobody is told to open it.
+func TestClosedFolderAbove(t *testing.T) {
+	b := newBench(t, "u")
+	private := filepath.Join(b.root, "private")
+	must(t, os.Mkdir(private, 0o700))
+	b.d.Layout = b.d.Layout.WithHookDir(filepath.Join(private, "hook"))
+	b.apply()
+	b.settled()
+	if i, err := os.Lstat(private); err != nil || i.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", i.Mode(), err)
+	}
+}
+
+// TestWatchOpensFolders: within two seconds.
+func TestWatchOpensFolders(t *testing.T) {
+	b := newBench(t, "u")
+	b.apply()
+	w := b.watching(WatchOptions{AuditEvery: time.Hour})
+	must(t, os.Chmod(b.d.Layout.PolicyDir, 0o700))
+	w.repairWithin(t, 2*time.Second, PolicyFile)
+	must(t, os.Chmod(b.d.Layout.HookDir(), 0o700))
+	w.repairWithin(t, 2*time.Second, HookBinary)
+	b.settled()
 }
 
 // TestRootHoldsEverything: below --root a link that leads out is refused,

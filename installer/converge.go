@@ -450,7 +450,7 @@ func (e *engine) reach(it Item, s *Step) error {
 	for dir := filepath.Dir(it.Path); ; dir = filepath.Dir(dir) {
 		made := it.Before[dir] == "absent"
 		i, err := e.sys.Lstat(dir)
-		if err != nil || i.Type != fs.ModeDir || i.UID < 0 {
+		if err != nil || i.Type != fs.ModeDir || i.UID < 0 || !made && dir != filepath.Dir(it.Path) {
 			return nil
 		}
 		if i.Perm&need != need && (i.Perm>>3&need != need || i.GID == 0) { // nobody else is in root's own group
@@ -462,9 +462,6 @@ func (e *engine) reach(it Item, s *Step) error {
 			if err := e.sys.Mkdir(dir, safefile.Attr{Perm: i.Perm | it.DirPerm.Perm(), UID: -1, GID: -1}); err != nil {
 				return err
 			}
-		}
-		if !made {
-			return nil
 		}
 		need = 0o1
 	}
