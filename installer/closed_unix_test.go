@@ -166,6 +166,11 @@ func TestRootHoldsEverything(t *testing.T) {
 				must(t, os.MkdirAll(filepath.Dir(at), 0o755))
 				must(t, os.Symlink(outside, at))
 				before := tree(t, outside)
+				plan, err := Plan(context.Background(), b.host, b.d)
+				must(t, err)
+				if plan.OK() {
+					t.Errorf("not foretold:\n%s", show(plan))
+				}
 				done, err := Apply(context.Background(), b.host, b.d)
 				must(t, err)
 				if done.OK() {

@@ -268,6 +268,29 @@ func TestAppendOnlyFolderTakesFolders(t *testing.T) {
 	b.settled()
 }
 
+// TestCorrectedFolderIsAskedToo: that a folder's mode will be put right says
+// nothing about what else is in the way in it.
+func TestCorrectedFolderIsAskedToo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can set the flags")
+	}
+	b := newBench(t, "u")
+	b.apply()
+	images := filepath.Join(b.d.Layout.StateDir, "images")
+	must(t, os.RemoveAll(images))
+	must(t, os.Mkdir(images, 0o700))
+	must(t, os.Chmod(b.d.Layout.StateDir, 0o755))
+	setFlag(t, images, flagImmutable)
+	defer setFlag(t, images, 0)
+	plan, err := Plan(context.Background(), b.host, b.d)
+	must(t, err)
+	done, err := Apply(context.Background(), b.host, b.d)
+	must(t, err)
+	if got, want := show(plan), show(done); got != want || done.OK() {
+		t.Errorf("plan:\n%s\napply:\n%s", got, want)
+	}
+}
+
 // TestDoctorInAHomeThatCannotBeWritten: the same as the user himself, for whom
 // the mode of a folder counts.
 func TestDoctorInAHomeThatCannotBeWritten(t *testing.T) {

@@ -40,7 +40,7 @@ func Real(l settings.Layout) Host {
 		Hosts:  Processes,
 		Sleep:  sleep,
 		Lock: func() (func(), error) {
-			if real, err := filepath.EvalSymlinks(l.StateDir); l.Root != "" && err == nil && !reallyInside(l.Root, real) {
+			if l.Root != "" && !reallyInside(l.Root, l.StateDir) {
 				return nil, fail("lock", l.StateDir, errOutside)
 			}
 			return safefile.Lock(filepath.Join(l.StateDir, lockName), 20*time.Second)
@@ -62,7 +62,7 @@ func sleep(ctx context.Context, d time.Duration) {
 func Accounts(ctx context.Context, l settings.Layout) ([]users.Account, error) {
 	switch {
 	case l.Root != "":
-		if real, err := filepath.EvalSymlinks(l.Homes); err == nil && !reallyInside(l.Root, real) {
+		if !reallyInside(l.Root, l.Homes) {
 			return nil, fail("list", l.Homes, errOutside)
 		}
 		return users.Below(l.Homes).Accounts(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -73,12 +74,20 @@ func (r *recorder) may(verb, path string) error {
 	if path == "" {
 		return nil
 	}
+	corrected := false
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, ok := r.seen[dir]; ok {
-			return nil
+		if i, ok := r.seen[dir]; ok {
+			if was, err := r.System.Lstat(dir); i == nil || err != nil || was.Type != fs.ModeDir {
+				return nil
+			}
+			corrected = true // its owner or mode
 		}
 	}
-	return r.System.May(verb, path)
+	err := r.System.May(verb, path)
+	if corrected && (errors.Is(err, safefile.ErrMode) || errors.Is(err, safefile.ErrOwner)) {
+		return nil
+	}
+	return err
 }
 
 // Lstat implements System.

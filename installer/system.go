@@ -114,6 +114,9 @@ func (r real) open(op, dir string) (*safefile.Dir, error) {
 		return nil, fail(op, dir, fs.ErrInvalid)
 	}
 	if r.machine {
+		if r.anchor != "" && !reallyInside(r.anchor, dir) {
+			return nil, fail(op, dir, errOutside)
+		}
 		real, err := filepath.EvalSymlinks(dir)
 		if errors.Is(err, syscall.ENOTDIR) { // which doesn't say where
 			at := dir
@@ -124,9 +127,6 @@ func (r real) open(op, dir string) (*safefile.Dir, error) {
 		}
 		if err != nil {
 			return nil, err
-		}
-		if r.anchor != "" && !(inside(r.anchor, dir) && reallyInside(r.anchor, real)) {
-			return nil, fail(op, dir, errOutside)
 		}
 		return safefile.OpenDir(real)
 	}
@@ -144,11 +144,22 @@ func inside(top, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// reallyInside is inside for a path without links: an absolute link of an image
-// that is made ready below --root leads into the machine itself.
-func reallyInside(top, real string) bool {
-	top, err := filepath.EvalSymlinks(top)
-	return err == nil && inside(top, real)
+// reallyInside is inside for where links lead, as far as path exists: an
+// absolute link of an image that is made ready below --root leads into the
+// machine itself.
+func reallyInside(top, path string) bool {
+	if !inside(top, path) {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(top)
+	if err != nil {
+		return false
+	}
+	at, err := filepath.EvalSymlinks(path)
+	for ; errors.Is(err, fs.ErrNotExist) && path != top; at, err = filepath.EvalSymlinks(path) {
+		path = filepath.Dir(path)
+	}
+	return err != nil || inside(real, at) // the error shows when the path is opened
 }
 
 // walk opens a folder of a home step by step. A link restarts the walk at what
