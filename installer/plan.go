@@ -305,8 +305,8 @@ func (m *machine) keepCopy(data []byte) {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		if len(n) == 64 && n != filepath.Base(it.Path) {
-			m.add(m.drop(HookImage, filepath.Join(filepath.Dir(it.Path), n)))
+		if path := filepath.Join(filepath.Dir(it.Path), n); imageName.MatchString(n) && path != it.Path && !m.e.isDir(path) {
+			m.add(m.drop(HookImage, path))
 		}
 	}
 }

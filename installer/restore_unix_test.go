@@ -141,3 +141,30 @@ func TestUninstallKeepsFoldersInTheData(t *testing.T) {
 	b.apply()
 	sameTree(t, tree(t, at), before)
 }
+
+// TestUninstallKeepsWhatIsNoImage: of the folder of verified copies only these
+// are removed, and nothing where a link in its place leads.
+func TestUninstallKeepsWhatIsNoImage(t *testing.T) {
+	image := strings.Repeat("0123", 16)
+	for _, linked := range []bool{false, true} {
+		b := newBench(t, "u")
+		b.apply()
+		at := filepath.Join(b.d.Layout.StateDir, "images")
+		if linked {
+			must(t, os.RemoveAll(at))
+			must(t, os.Symlink(b.home("u"), at))
+			at = b.home("u")
+		}
+		write(t, filepath.Join(at, "theirs"), "x", 0o644)
+		write(t, filepath.Join(at, strings.Repeat("a", 64), "theirs"), "x", 0o644)
+		write(t, filepath.Join(at, image), "x", 0o644)
+		write(t, filepath.Join(at, "."+image+".abc.tmp"), "x", 0o644)
+		b.d.Uninstall = &Removal{}
+		b.apply()
+		names, err := os.ReadDir(at)
+		must(t, err)
+		if want := map[bool]int{false: 2, true: 4}[linked]; len(names) != want {
+			t.Errorf("linked %v: %v are left", linked, names)
+		}
+	}
+}

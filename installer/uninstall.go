@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -58,14 +59,19 @@ func (m *machine) machineFolders() {
 	}
 }
 
+// imageName is a verified copy's name, or what a killed writer left of one.
+var imageName = regexp.MustCompile(`^([0-9a-f]{64}|\.[0-9a-f]{64}\.\w+\.tmp)$`)
+
 // state removes what the installer keeps in the state folder. The folder is
 // the agent's and holds more.
 func (m *machine) state() {
 	images := filepath.Join(m.d.Layout.StateDir, "images")
-	if names, err := m.e.sys.Names(images); err == nil {
+	if names, err := m.e.sys.Names(images); err == nil && m.e.isDir(images) { // not where a link leads
 		slices.Sort(names)
 		for _, n := range names {
-			m.add(m.drop(HookImage, filepath.Join(images, n)))
+			if path := filepath.Join(images, n); imageName.MatchString(n) && !m.e.isDir(path) {
+				m.add(m.drop(HookImage, path))
+			}
 		}
 		m.converge(m.folder(images))
 	}
