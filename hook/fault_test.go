@@ -259,6 +259,7 @@ func policyText(s string) Policy {
 // that is in force for this very client.
 func TestYield(t *testing.T) {
 	const policy = `{"version":1,"hooks":{"PreToolUse":[{"type":"command","exec":"/bin/sh","args":["-c","x"],"env":{"PINTA_COPILOT_EVENT":"PreToolUse","PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15,"x-pinta":{"owner":"pinta-agent"}}]}}`
+	with := func(member string) string { return strings.Replace(policy, `"timeoutSec"`, member+`,"timeoutSec"`, 1) }
 	base := map[string]string{"PINTA_COPILOT_SOURCE": "user", "PINTA_COPILOT_EVENT": "PreToolUse", "COPILOT_CLI_BINARY_VERSION": "1.0.102"}
 	for _, c := range []struct {
 		name    string
@@ -297,11 +298,38 @@ func TestYield(t *testing.T) {
 		{name: "policy with space around it", policy: "\n " + policy + "\r\n\t", yields: true},
 		{name: "policy behind a mark", policy: "\xef\xbb\xbf" + policy},
 		{name: "policy too large", policy: policy + strings.Repeat(" ", maxPolicy)},
+		{name: "policy too large for the host", policy: policy + strings.Repeat(" ", 70<<10)},
+		{name: "half of a surrogate pair", policy: with(`"a":"\ud800"`)},
+		{name: "the other half", policy: with(`"\uDC00":"a"`)},
+		{name: "a number out of range", policy: with(`"a":1e400`)},
+		{name: "a number of many digits", policy: with(`"a":` + strings.Repeat("9", 400))},
+		{name: "nesting too deep for the host", policy: with(`"a":` + strings.Repeat("[", 130) + strings.Repeat("]", 130))},
+		{name: "all of that for another event", policy: strings.Replace(policy, `"hooks":{`, `"hooks":{"Stop":[{"a":"\ud800"}],`, 1)},
+		{name: "another event not an array", policy: strings.Replace(policy, `"hooks":{`, `"hooks":{"Stop":{},`, 1)},
+		{name: "for some tools only", policy: with(`"matcher":"Write"`)},
+		{name: "in another folder", policy: with(`"cwd":"/nonexistent"`)},
+		{name: "with a command beside", policy: with(`"bash":"x"`)},
+		{name: "another program", policy: strings.Replace(policy, `"/bin/sh"`, `"/bin/true"`, 1)},
+		{name: "blank program", policy: strings.Replace(policy, `"/bin/sh"`, `" "`, 1)},
+		{name: "program is a number", policy: strings.Replace(policy, `"exec":"/bin/sh"`, `"exec":5`, 1)},
+		{name: "program twice, the last is empty", policy: with(`"exec":""`)},
+		{name: "no program", policy: strings.Replace(policy, `"exec":"/bin/sh","args":["-c","x"]`, `"powershell":"x","bash":""`, 1)},
+		{name: "no arguments", policy: strings.Replace(policy, `"args":["-c","x"],`, "", 1)},
+		{name: "arguments are a text", policy: strings.Replace(policy, `["-c","x"]`, `"-c x"`, 1)},
+		{name: "argument is a number", policy: strings.Replace(policy, `["-c","x"]`, `["-c",5]`, 1)},
+		{name: "empty script", policy: strings.Replace(policy, `["-c","x"]`, `["-c",""]`, 1)},
+		{name: "NUL in the script", policy: strings.Replace(policy, `["-c","x"]`, `["-c","x\u0000"]`, 1)},
+		{name: "NUL in a variable", policy: strings.Replace(policy, `"env":{`, `"env":{"A":"\u0000",`, 1)},
+		{name: "a variable that is none", policy: strings.Replace(policy, `"env":{`, `"env":{"A":5,`, 1)},
+		{name: "time limit beyond the host's timer", policy: strings.Replace(policy, `:15`, `:3000000`, 1)},
+		{name: "behind an entry that hides it", policy: strings.Replace(policy, `[{`, `[{"type":"command","command":""},{`, 1)},
+		{name: "behind what is no entry", policy: strings.Replace(policy, `[{`, `[5,{`, 1)},
+		{name: "script with escapes", policy: strings.Replace(policy, `"x"]`, `"\u00e9 \ud83d\ude00 \"\\ \n"]`, 1), yields: true},
 		{name: "hooks twice, the last counts", policy: strings.Replace(policy, `"version":1`, `"version":1,"hooks":{}`, 1), yields: true},
 		{name: "hooks twice, the last is empty", policy: policy[:len(policy)-1] + `,"hooks":{}}`},
 		{name: "event twice, the last is empty", policy: strings.Replace(policy, `}]}}`, `}],"PreToolUse":[]}}`, 1)},
 		{name: "event spelt by escapes", policy: strings.Replace(policy, `{"PreToolUse"`, `{"Pre\u0054oolUse"`, 1), yields: true},
-		{name: "entry of a large list", policy: strings.Replace(policy, `[{`, `[{"type":"command","bash":"`+strings.Repeat("x", 9000)+`"},{`, 1), yields: true},
+		{name: "entry of a large list", policy: strings.Replace(policy, `}]}}`, `},{"type":"command","bash":"`+strings.Repeat("x", 9000)+`"}]}}`, 1), yields: true},
 		{name: "large event", stdin: preToolUse[:len(preToolUse)-1] + `,"x":"` + strings.Repeat("x", 16384-len(preToolUse)) + `"}`, yields: true},
 		{name: "policy too deep", policy: strings.Repeat("[", 5000)},
 		{name: "event not an array", policy: strings.Replace(strings.Replace(policy, "[{", "{", 1), "}]", "}", 1)},
@@ -407,7 +435,7 @@ func TestPolicyInPieces(t *testing.T) {
 // FuzzPolicy: the size of the buffer makes no difference, and what is found in
 // force a strict reader finds, too: the host is one.
 func FuzzPolicy(f *testing.F) {
-	f.Add([]byte(`{"version":1,"hooks":{"a":[{"type":"command","exec":"x","env":{"PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15,"x-pinta":{"owner":"pinta-agent"}}]}}`), uint16(3))
+	f.Add([]byte(`{"version":1,"hooks":{"a":[{"type":"command","exec":"/bin/sh","args":["-c","x"],"env":{"PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15,"x-pinta":{"owner":"pinta-agent"}}]}}`), uint16(3))
 	f.Add([]byte(`{"hooks":{"a":[]},"hooks":{"b":[{}]} }`), uint16(1))
 	f.Fuzz(func(t *testing.T, data []byte, size uint16) {
 		small := inForce(policyText(string(data)), make([]byte, max(size, 1)), "a")

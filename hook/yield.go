@@ -1,7 +1,9 @@
 package hook
 
 import (
+	"bytes"
 	"io"
+	"runtime"
 	"strings"
 
 	"github.com/pinta-ai/pinta-agent/hook/config"
@@ -9,8 +11,10 @@ import (
 	"github.com/pinta-ai/pinta-agent/hook/rawjson"
 )
 
-// maxPolicy is the size of the largest machine policy file that is read.
-const maxPolicy = 1 << 20
+// maxPolicy is the size of the largest machine policy file that counts. The
+// host reads one of 64 KiB; of 200 KiB it skips it without a word (measured on
+// 1.0.102). The installer's own has some 30.
+const maxPolicy = 64 << 10
 
 // policyOwner is the mark of the installer in entries that are ours.
 const policyOwner = "pinta-agent"
@@ -109,7 +113,7 @@ func inForce(f Policy, buf []byte, binding string) bool {
 				if key == binding {
 					from, to = from0, s.at
 				}
-				return true
+				return s.head[0] == '[' // else the host may skip the file
 			})
 		}
 		return false // the host skips a policy file with a key that it doesn't know
@@ -124,8 +128,14 @@ func inForce(f Policy, buf []byte, binding string) bool {
 	if n, _ := f.ReadAt(list, from); n < len(list) || rawjson.Kind(list) != '[' || !rawjson.Valid(list) {
 		return false
 	}
-	found := false
-	rawjson.Walk(list, func(_, entry []byte) { found = found || rawjson.Kind(entry) == '{' && ours(entry) })
+	// An entry that it doesn't know hides from the host those behind it: ours
+	// has to be the first.
+	found, n := false, 0
+	rawjson.Walk(list, func(_, entry []byte) {
+		if n++; n == 1 {
+			found = rawjson.Kind(entry) == '{' && ours(entry)
+		}
+	})
 	return found
 }
 
@@ -191,7 +201,7 @@ func (s *stream) word() []byte { return s.head[:s.n] }
 func (s *stream) value() bool {
 	s.next()
 	s.n = 0
-	scan := rawjson.Scanner{Strict: true} // as the host is: what it can't read it skips
+	scan := rawjson.Scanner{Strict: true} // the host's reader is: what it can't read it skips
 	for len(s.rest) > 0 || s.more() {
 		n, complete, err := scan.Feed(s.rest)
 		s.n += copy(s.head[s.n:], s.rest[:n])
@@ -223,28 +233,96 @@ func (s *stream) object(member func(key string) bool) bool {
 	return true
 }
 
-// ours says whether an entry is the machine's run of this program, and one that
-// the host would start at all.
+// ours says whether an entry is the machine's run of this program in the very
+// shape that the installer gives it. With any other key, or one key twice, the
+// host may skip it, run it for some tools only, or run something else.
 func ours(entry []byte) bool {
-	var owner, source, kind, command string
-	timely := true
+	var parts int
+	sound := true
 	rawjson.Walk(entry, func(key, value []byte) {
-		switch name, _ := rawjson.Unquote(key); name {
-		case "x-pinta":
-			owner = text(value, "owner")
-		case "env":
-			source = text(value, config.Source)
-		case "type":
-			kind, _ = rawjson.Unquote(value)
-		case "timeoutSec":
-			n, ok := whole(string(value))
-			timely = ok && n > 0
-		case "exec", "bash", "powershell", "command":
-			s, _ := rawjson.Unquote(value)
-			command += s
-		}
+		name, _ := rawjson.Unquote(key)
+		p := part(name, value)
+		sound = sound && p != 0 && parts&p == 0
+		parts |= p
 	})
-	return owner == policyOwner && source == "machine" && kind == "command" && command != "" && timely
+	return sound && (parts == common|hasExec|hasArgs || runtime.GOOS == "windows" && parts == common|hasPowerShell)
+}
+
+// The parts of an entry of ours: common to all of them, and what it runs.
+const (
+	hasType = 1 << iota
+	hasEnv
+	hasTimeout
+	hasMark
+	hasExec
+	hasArgs
+	hasPowerShell
+	common = hasType | hasEnv | hasTimeout | hasMark
+)
+
+// part tells which part of an entry of ours this is, 0 if it can be none.
+func part(key string, value []byte) int {
+	sound, p := false, 0
+	switch key {
+	case "type":
+		p, sound = hasType, is(value, "command")
+	case "env":
+		p, sound = hasEnv, ofMachine(value)
+	case "timeoutSec":
+		const most = 1e6 // in milliseconds it has to fit the host's timer
+		n, ok := whole(string(value))
+		p, sound = hasTimeout, ok && 0 < n && n < most
+	case "x-pinta":
+		p, sound = hasMark, text(value, "owner") == policyOwner
+	case "exec":
+		p, sound = hasExec, is(value, "/bin/sh")
+	case "args":
+		p, sound = hasArgs, script(value)
+	case "powershell":
+		p, sound = hasPowerShell, passable(value) && !is(value, "")
+	}
+	if !sound {
+		return 0
+	}
+	return p
+}
+
+// is says whether value is this string.
+func is(value []byte, want string) bool {
+	s, ok := rawjson.Unquote(value)
+	return ok && s == want
+}
+
+// passable says whether value is a string that a process can be given: one with
+// a NUL the host can't start it with. (The text of an escaped backslash before
+// u0000 is refused as well.)
+func passable(value []byte) bool {
+	return rawjson.Kind(value) == '"' && !bytes.Contains(value, []byte(`\u0000`))
+}
+
+// ofMachine says whether env is one that makes a run the machine's.
+func ofMachine(env []byte) bool {
+	if rawjson.Kind(env) != '{' {
+		return false
+	}
+	sound := true
+	rawjson.Walk(env, func(key, value []byte) {
+		sound = sound && passable(key) && passable(value) && !is(key, "") && bytes.IndexByte(key, '=') < 0
+	})
+	return sound && text(env, config.Source) == "machine"
+}
+
+// script says whether args make /bin/sh run a text.
+func script(args []byte) bool {
+	if rawjson.Kind(args) != '[' {
+		return false
+	}
+	n, sound := 0, true
+	rawjson.Walk(args, func(_, value []byte) {
+		n++
+		sound = sound && passable(value) && (n != 1 || is(value, "-c")) && (n != 2 || !is(value, ""))
+	})
+	return sound && n == 2
 }
 
 // text is the string under key, the last if there are several; empty if object

@@ -69,6 +69,45 @@ func TestScannerTakesPieces(t *testing.T) {
 	}
 }
 
+// TestStrict: what not every reader takes is an error wherever pieces end, and
+// only for a strict scanner.
+func TestStrict(t *testing.T) {
+	for text, sound := range map[string]bool{
+		`{"a":"x","b":[-1,0,999999999999999999]}`:         true,
+		`"\ud83d\ude00 \uD83D\uDE00 \u00e9"`:              true,
+		strings.Repeat("[", 64) + strings.Repeat("]", 64): true,
+		strings.Repeat("[", 65) + strings.Repeat("]", 65): false,
+		`"\ud83d"`:                            false,
+		`"\ud83dx"`:                           false,
+		`"\ud83d\n"`:                          false,
+		`"\ud83d\ud83d\ude00"`:                false,
+		`"\uDe00"`:                            false,
+		`{"\udbff":1}`:                        false,
+		`"\ud83d\ude00\udfff"`:                false,
+		"\"a\x1f\"":                           false,
+		`[1e400]`:                             false,
+		`[1.5]`:                               false,
+		`[0.0]`:                               false,
+		`[9999999999999999999]`:               false,
+		`[-` + strings.Repeat("9", 400) + `]`: false,
+	} {
+		for size := 1; size <= len(text); size++ {
+			for _, strict := range []bool{true, false} {
+				s, rest, complete := Scanner{Strict: strict}, []byte(text), false
+				var err error
+				for len(rest) > 0 && err == nil {
+					n := min(size, len(rest))
+					_, complete, err = s.Feed(rest[:n])
+					rest = rest[n:]
+				}
+				if got := complete && err == nil; got != (sound || !strict) {
+					t.Fatalf("%s in pieces of %d, strict %v: %v, %v", text, size, strict, got, err)
+				}
+			}
+		}
+	}
+}
+
 func TestMembers(t *testing.T) {
 	got, err := Members([]byte(` { "a" : 1 , "\u0061":{"x":[1,"}"]}, "b":"," } `))
 	if err != nil {

@@ -17,16 +17,26 @@ var ErrSyntax = errors.New("json: syntax error")
 // Scanner finds the end of one JSON value in text that arrives in pieces; every byte is looked at once. The zero value is
 // ready for use. It keeps one bit for each open object or array.
 type Scanner struct {
-	Strict bool // raw control characters inside strings are an error, as for any other reader
+	// Strict makes an error of what not every reader takes: raw control characters inside strings, escapes of lone
+	// surrogates, numbers that are no integers of a few digits, and deep nesting.
+	Strict bool
 
-	state state
-	key   bool   // the string being read is a member's key
-	rest  string // what is still to come of true, false or null
-	hex   int    // hex digits still to come of a \u escape
-	open  []uint64
-	depth int
-	err   error
+	state  state
+	key    bool   // the string being read is a member's key
+	rest   string // what is still to come of true, false or null
+	hex    int    // hex digits still to come of a \u escape
+	unit   uint16 // those that came
+	high   bool   // the escape before was the first of a surrogate pair
+	digits int    // of the number being read, its sign included
+	open   []uint64
+	depth  int
+	err    error
 }
+
+const (
+	strictDepth  = 64
+	strictDigits = 18
+)
 
 type state uint8
 
@@ -64,6 +74,9 @@ func (s *Scanner) Feed(data []byte) (n int, complete bool, err error) {
 		c := data[i]
 		switch s.state {
 		case inString:
+			if s.high && c != '\\' {
+				return i, false, s.fail()
+			}
 			from := i
 			i = special(data, i)
 			if s.Strict && control(data[from:i]) {
@@ -82,6 +95,9 @@ func (s *Scanner) Feed(data []byte) (n int, complete bool, err error) {
 				s.ended()
 			}
 		case inEscape:
+			if s.high && c != 'u' {
+				return i, false, s.fail()
+			}
 			switch c {
 			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 				s.state = inString
@@ -94,8 +110,12 @@ func (s *Scanner) Feed(data []byte) (n int, complete bool, err error) {
 			if !isHex(c) {
 				return i, false, s.fail()
 			}
+			s.unit = s.unit<<4 | hexValue(c)
 			if s.hex--; s.hex == 0 {
 				s.state = inString
+				if s.Strict && !s.paired() {
+					return i, false, s.fail()
+				}
 			}
 		case inWord:
 			if c != s.rest[0] {
@@ -108,6 +128,9 @@ func (s *Scanner) Feed(data []byte) (n int, complete bool, err error) {
 			next, ok := numberStep(s.state, c)
 			if ok {
 				s.state = next
+				if s.digits++; s.Strict && (s.digits > strictDigits || next != inInt && next != inZero) {
+					return i, false, s.fail()
+				}
 				break
 			}
 			if !numberMayEnd(s.state) {
@@ -178,6 +201,8 @@ func (s *Scanner) structure(c byte) bool {
 // begin takes the first byte of a value.
 func (s *Scanner) begin(c byte) bool {
 	switch {
+	case s.Strict && s.depth == strictDepth:
+		return false
 	case c == '{':
 		s.push(true)
 		s.state = wantKeyOrEnd
@@ -193,11 +218,11 @@ func (s *Scanner) begin(c byte) bool {
 	case c == 'n':
 		s.state, s.rest = inWord, "null"[1:]
 	case c == '-':
-		s.state = inMinus
+		s.state, s.digits = inMinus, 1
 	case c == '0':
-		s.state = inZero
+		s.state, s.digits = inZero, 1
 	case c >= '1' && c <= '9':
-		s.state = inInt
+		s.state, s.digits = inInt, 1
 	default:
 		return false
 	}
@@ -274,6 +299,22 @@ func control(text []byte) bool {
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+// paired takes the unit of an escape, and says whether it stands where it may: the second half of a surrogate pair behind
+// the first, and only there.
+func (s *Scanner) paired() bool {
+	second := s.unit>>10 == 0xDC00>>10
+	ok := s.high == second
+	s.high = s.unit>>10 == 0xD800>>10
+	return ok
+}
+
+func hexValue(c byte) uint16 {
+	if c <= '9' {
+		return uint16(c - '0')
+	}
+	return uint16(c|0x20-'a') + 10
+}
 
 func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
