@@ -132,8 +132,11 @@ func (a *app) whyCommand() *cobra.Command {
 		Use:   "why EVALUATION-ID",
 		Short: "Explain a denial by its evaluation id",
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			switch {
+			case len(args) == 0:
 				return errors.New("name the evaluation id that the denial showed")
+			case len(args) > 1:
+				return fmt.Errorf("one evaluation id at a time; why a denial is wrong is said by --reason %q", args[1])
 			}
 			return nil
 		},

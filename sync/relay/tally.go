@@ -26,13 +26,13 @@ const (
 
 // Counters are the report's (manager.md 4), since New.
 type Counters struct {
-	Hooks       uint64 // runs, the two of one call counted once (installer.md 2)
-	Prevented   uint64 // tool inputs denied
-	Masked      uint64 // tool outputs denied and shown masked
-	Withheld    uint64 // tool outputs denied and not shown
-	Stopped     uint64 // tool outputs denied where only the turn could be stopped
-	NotEnforced uint64 // denials after which the same call was seen to run
-	FailOpen    uint64
+	Hooks       uint64 `json:"hooks"`       // runs, the two of one call counted once (installer.md 2)
+	Prevented   uint64 `json:"prevented"`   // tool inputs denied
+	Masked      uint64 `json:"masked"`      // tool outputs denied and shown masked
+	Withheld    uint64 `json:"withheld"`    // tool outputs denied and not shown
+	Stopped     uint64 `json:"stopped"`     // tool outputs denied where only the turn could be stopped
+	NotEnforced uint64 `json:"notEnforced"` // denials after which the same call was seen to run
+	FailOpen    uint64 `json:"failOpen"`
 }
 
 // User is what was seen of one user.

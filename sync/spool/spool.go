@@ -87,18 +87,19 @@ type Spool struct {
 
 // Stats are counters since the folder was made (drops) or since Open (the rest).
 type Stats struct {
-	Records, Bytes int64     // waiting
-	Disk           int64     // bytes of all segments
-	Streams        int       // with something waiting
-	Oldest         time.Time // arrival of the oldest segment that waits, zero if none
-	Appended       uint64
-	Duplicates     uint64
-	Delivered      uint64
-	DroppedBytes   uint64 // records dropped to stay within MaxBytes
-	DroppedAge     uint64 // records dropped as older than MaxAge
-	Lost           uint64 // records that turned out unreadable
-	WriteErrors    uint64
-	LastError      string // of the last write or sync that failed
+	Records      int64     `json:"records"`         // waiting
+	Bytes        int64     `json:"bytes"`           // waiting
+	Disk         int64     `json:"disk"`            // bytes of all segments
+	Streams      int       `json:"streams"`         // with something waiting
+	Oldest       time.Time `json:"oldest,omitzero"` // arrival of the oldest segment that waits, zero if none
+	Appended     uint64    `json:"appended"`
+	Duplicates   uint64    `json:"duplicates"`
+	Delivered    uint64    `json:"delivered"`
+	DroppedBytes uint64    `json:"droppedBytes"` // records dropped to stay within MaxBytes
+	DroppedAge   uint64    `json:"droppedAge"`   // records dropped as older than MaxAge
+	Lost         uint64    `json:"lost"`         // records that turned out unreadable
+	WriteErrors  uint64    `json:"writeErrors"`
+	LastError    string    `json:"lastError,omitempty"` // of the last write or sync that failed
 }
 
 // Dropped is the sum of what was accepted and will not be delivered.
