@@ -12,28 +12,40 @@ import (
 // The machine's hook file at its real path, never below --root.
 const (
 	policyDir  = "/etc/github-copilot/policy.d"
-	policyPath = policyDir + "/90-pinta.json"
+	policyName = "90-pinta.json"
 )
 
-// openPolicy opens the machine's hook file if the host would read it: it and
-// its folder belong to root and nobody else can write them. It goes by bare
-// system calls: what an os.File brings along cost a run that yields as much as
-// the file itself.
-func openPolicy() (Policy, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(policyDir, &st); err != nil {
+// openPolicy opens the machine's hook file if the client has read it: it and
+// its folder belong to root, nobody else can write them, and they have been as
+// they are since before the client began.
+func openPolicy() (Policy, error) { return policyIn(policyDir, unix.Getpgrp()) }
+
+// policyIn does so for any folder and the process group of any hook. It goes by bare system calls: what an os.File brings along cost a run
+// that yields as much as the file itself.
+func policyIn(dir string, group int) (Policy, error) {
+	var folder, file unix.Stat_t
+	if err := unix.Lstat(dir, &folder); err != nil {
 		return nil, err
 	}
-	if !machines(&st, unix.S_IFDIR) {
+	if !machines(&folder, unix.S_IFDIR) {
 		return nil, fs.ErrPermission
 	}
-	fd, err := unix.Open(policyPath, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(dir+"/"+policyName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Fstat(fd, &st); err != nil || !machines(&st, unix.S_IFREG) || st.Size > maxPolicy {
+	if err := unix.Fstat(fd, &file); err != nil || !machines(&file, unix.S_IFREG) || file.Size > maxPolicy {
 		_ = unix.Close(fd)
 		return nil, fs.ErrPermission
+	}
+	// A client reads its hooks once, when a session starts (host.md). A session
+	// that was there before the file, or before its rights were put right, has
+	// the user's entry alone. A change is stamped by the system's clock and
+	// can't be dated back.
+	start, err := clientStart(group)
+	if err != nil || max(folder.Ctim.Nano(), file.Ctim.Nano()) >= start.Nano() {
+		_ = unix.Close(fd)
+		return nil, fs.ErrNotExist
 	}
 	return descriptor(fd), nil
 }
