@@ -10,11 +10,11 @@ import (
 // clientStart is when the client of a hook's process group began, by the clock
 // of files. It makes each hook a group, the leader of which is its child.
 func clientStart(group int) (start unix.Timespec, err error) {
-	leader, _, err := process(group)
+	client, _, err := process(group)
 	if err != nil {
 		return start, err
 	}
-	_, began, err := process(leader)
+	_, began, err := process(client)
 	if err != nil {
 		return start, err
 	}
