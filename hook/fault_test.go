@@ -321,6 +321,8 @@ func TestYield(t *testing.T) {
 		{name: "NUL in the script", policy: strings.Replace(policy, `["-c","x"]`, `["-c","x\u0000"]`, 1)},
 		{name: "NUL in a variable", policy: strings.Replace(policy, `"env":{`, `"env":{"A":"\u0000",`, 1)},
 		{name: "a variable that is none", policy: strings.Replace(policy, `"env":{`, `"env":{"A":5,`, 1)},
+		{name: "entry of another event", policy: strings.Replace(policy, `"PINTA_COPILOT_EVENT":"PreToolUse"`, `"PINTA_COPILOT_EVENT":"Stop"`, 1)},
+		{name: "entry that asks no guard", policy: strings.Replace(policy, `"env":{`, `"env":{"PINTA_GUARD_DISABLED":"1",`, 1)},
 		{name: "time limit beyond the host's timer", policy: strings.Replace(policy, `:15`, `:3000000`, 1)},
 		{name: "behind an entry that hides it", policy: strings.Replace(policy, `[{`, `[{"type":"command","command":""},{`, 1)},
 		{name: "behind what is no entry", policy: strings.Replace(policy, `[{`, `[5,{`, 1)},
@@ -435,7 +437,7 @@ func TestPolicyInPieces(t *testing.T) {
 // FuzzPolicy: the size of the buffer makes no difference, and what is found in
 // force a strict reader finds, too: the host is one.
 func FuzzPolicy(f *testing.F) {
-	f.Add([]byte(`{"version":1,"hooks":{"a":[{"type":"command","exec":"/bin/sh","args":["-c","x"],"env":{"PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15,"x-pinta":{"owner":"pinta-agent"}}]}}`), uint16(3))
+	f.Add([]byte(`{"version":1,"hooks":{"a":[{"type":"command","exec":"/bin/sh","args":["-c","x"],"env":{"PINTA_COPILOT_EVENT":"a","PINTA_COPILOT_SOURCE":"machine"},"timeoutSec":15,"x-pinta":{"owner":"pinta-agent"}}]}}`), uint16(3))
 	f.Add([]byte(`{"hooks":{"a":[]},"hooks":{"b":[{}]} }`), uint16(1))
 	f.Fuzz(func(t *testing.T, data []byte, size uint16) {
 		small := inForce(policyText(string(data)), make([]byte, max(size, 1)), "a")

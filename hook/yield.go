@@ -133,7 +133,7 @@ func inForce(f Policy, buf []byte, binding string) bool {
 	found, n := false, 0
 	rawjson.Walk(list, func(_, entry []byte) {
 		if n++; n == 1 {
-			found = rawjson.Kind(entry) == '{' && ours(entry)
+			found = rawjson.Kind(entry) == '{' && ours(entry, binding)
 		}
 	})
 	return found
@@ -233,15 +233,15 @@ func (s *stream) object(member func(key string) bool) bool {
 	return true
 }
 
-// ours says whether an entry is the machine's run of this program in the very
-// shape that the installer gives it. With any other key, or one key twice, the
+// ours says whether an entry is the machine's run of this program for the event
+// of this binding, in the very shape that the installer gives it. With any other key, or one key twice, the
 // host may skip it, run it for some tools only, or run something else.
-func ours(entry []byte) bool {
+func ours(entry []byte, binding string) bool {
 	var parts int
 	sound := true
 	rawjson.Walk(entry, func(key, value []byte) {
 		name, _ := rawjson.Unquote(key)
-		p := part(name, value)
+		p := part(name, value, binding)
 		sound = sound && p != 0 && parts&p == 0
 		parts |= p
 	})
@@ -261,13 +261,13 @@ const (
 )
 
 // part tells which part of an entry of ours this is, 0 if it can be none.
-func part(key string, value []byte) int {
+func part(key string, value []byte, binding string) int {
 	sound, p := false, 0
 	switch key {
 	case "type":
 		p, sound = hasType, is(value, "command")
 	case "env":
-		p, sound = hasEnv, ofMachine(value)
+		p, sound = hasEnv, ofMachine(value, binding)
 	case "timeoutSec":
 		const most = 1e6 // in milliseconds it has to fit the host's timer
 		n, ok := whole(string(value))
@@ -300,8 +300,9 @@ func passable(value []byte) bool {
 	return rawjson.Kind(value) == '"' && !bytes.Contains(value, []byte(`\u0000`))
 }
 
-// ofMachine says whether env is one that makes a run the machine's.
-func ofMachine(env []byte) bool {
+// ofMachine says whether env makes a run the machine's, which knows its event
+// and asks the guard.
+func ofMachine(env []byte, binding string) bool {
 	if rawjson.Kind(env) != '{' {
 		return false
 	}
@@ -309,7 +310,7 @@ func ofMachine(env []byte) bool {
 	rawjson.Walk(env, func(key, value []byte) {
 		sound = sound && passable(key) && passable(value) && !is(key, "") && bytes.IndexByte(key, '=') < 0
 	})
-	return sound && text(env, config.Source) == "machine"
+	return sound && text(env, config.Source) == "machine" && text(env, config.Event) == binding && text(env, config.GuardDisabled) != "1"
 }
 
 // script says whether args make /bin/sh run a text.
