@@ -20,8 +20,9 @@ const (
 // they are since before the client began.
 func openPolicy() (Policy, error) { return policyIn(policyDir, unix.Getpgrp()) }
 
-// policyIn does so for any folder and the process group of any hook. It goes by bare system calls: what an os.File brings along cost a run
-// that yields as much as the file itself.
+// policyIn does so for any folder and the process group of any hook. It goes by
+// bare system calls: what an os.File brings along cost a run that yields as much
+// as the file itself.
 func policyIn(dir string, group int) (Policy, error) {
 	var folder, file unix.Stat_t
 	if err := unix.Lstat(dir, &folder); err != nil {

@@ -234,8 +234,9 @@ func (s *stream) object(member func(key string) bool) bool {
 }
 
 // ours says whether an entry is the machine's run of this program for the event
-// of this binding, in the very shape that the installer gives it. With any other key, or one key twice, the
-// host may skip it, run it for some tools only, or run something else.
+// of this binding, in the very shape that the installer gives it. With any other
+// key, or one key twice, the host may skip it, run it for some tools only, or run
+// something else.
 func ours(entry []byte, binding string) bool {
 	var parts int
 	sound := true
