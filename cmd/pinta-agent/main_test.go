@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -73,13 +74,23 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func startManager(ts *testscript.TestScript, _ bool, _ []string) {
+// startManager is the command manager: it runs one until the script ends, or "! manager".
+func startManager(ts *testscript.TestScript, stop bool, _ []string) {
+	if stop {
+		pid, err := strconv.Atoi(ts.Getenv("MANAGER"))
+		ts.Check(err)
+		p, err := os.FindProcess(pid)
+		ts.Check(err)
+		ts.Check(p.Kill())
+		return
+	}
 	dir := ts.MkAbs("manager")
 	ready := ts.MkAbs("manager.ready")
 	command := exec.Command(filepath.Join(ts.Getenv("BIN"), "pinta-manager"), "serve", "--data", dir, "--listen", "127.0.0.1:0", "--ready-file", ready)
 	var log bytes.Buffer
 	command.Stderr = &log
 	ts.Check(command.Start())
+	ts.Setenv("MANAGER", strconv.Itoa(command.Process.Pid))
 	ts.Defer(func() {
 		command.Process.Kill()
 		command.Wait()

@@ -190,7 +190,7 @@ func (a *app) syncCommand() *cobra.Command {
 				err = a.syncOnce(c.Context(), state)
 			}
 			if err != nil {
-				return err
+				return fmt.Errorf("%w\nthe guard config that was in force stays so; pinta-agent doctor tests the way to the Manager", err)
 			}
 			m, err := a.machine(c.Context(), state)
 			if err != nil {
