@@ -18,6 +18,8 @@ func clientStart(group int) (start unix.Timespec, err error) {
 	if err != nil {
 		return start, err
 	}
+	// A clock that is set forward while the client runs makes it look younger;
+	// the system keeps no start by the clock of then.
 	var now, up unix.Timespec // of the same moment
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &now); err != nil {
 		return start, err

@@ -29,7 +29,7 @@ func process(pid uint32) (parent uint32, start int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	defer windows.CloseHandle(h)
+	defer func() { _ = windows.CloseHandle(h) }()
 	var info windows.PROCESS_BASIC_INFORMATION
 	if err := windows.NtQueryInformationProcess(h, windows.ProcessBasicInformation, unsafe.Pointer(&info), uint32(unsafe.Sizeof(info)), nil); err != nil {
 		return 0, 0, err

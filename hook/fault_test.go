@@ -289,6 +289,7 @@ func TestYield(t *testing.T) {
 		{name: "policy of others", policy: strings.Replace(policy, "pinta-agent", "somebody", 1)},
 		{name: "policy that the host skips", policy: strings.Replace(policy, `"version":1`, `"version":1,"x-pinta":{"owner":"pinta-agent"}`, 1)},
 		{name: "policy disabled", policy: strings.Replace(policy, `"version":1`, `"version":1,"disableAllHooks":true`, 1)},
+		{name: "policy without a version", policy: strings.Replace(policy, `"version":1,`, "", 1)},
 		{name: "policy of version 2", policy: strings.Replace(policy, `"version":1`, `"version":2`, 1)},
 		{name: "policy entry for users", policy: strings.Replace(policy, `"machine"`, `"user"`, 1)},
 		{name: "policy entry skipped", policy: strings.Replace(policy, `:15`, `:0`, 1)},

@@ -99,9 +99,11 @@ func (r *run) scratch() []byte {
 func inForce(f Policy, buf []byte, binding string) bool {
 	s := stream{file: f, buf: buf}
 	var from, to int64
+	versioned := false
 	sound := s.object(func(key string) bool {
 		switch key {
 		case "version":
+			versioned = true
 			return s.value() && string(s.word()) == "1"
 		case "hooks":
 			from, to = 0, 0
@@ -118,7 +120,7 @@ func inForce(f Policy, buf []byte, binding string) bool {
 		}
 		return false // the host skips a policy file with a key that it doesn't know
 	})
-	if !sound || !s.ended() || from == to {
+	if !sound || !versioned || !s.ended() || from == to {
 		return false
 	}
 	if to-from > int64(len(buf)) {
