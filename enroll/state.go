@@ -11,10 +11,12 @@ package enroll
 
 import (
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -42,11 +44,21 @@ type State struct {
 	rotating sync.Mutex
 }
 
+// madeFile lists the folders above the state's that Open made, for Remove.
+const madeFile = "made.json"
+
 // Open opens the state in dir, which is made 0700 if it is absent. A state file
 // is made by the first change only.
 func Open(dir string) (*State, error) {
+	made := missing(filepath.Dir(dir))
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return nil, fail(CodeLocal, "make the state folder %s: %w; give this account write access to the folders above it, or run as root for the whole machine", dir, err)
+	}
+	if len(made) > 0 {
+		list, _ := json.Marshal(made) // strings always encode
+		if err := safefile.WriteFile(filepath.Join(dir, madeFile), list, safefile.Private); err != nil {
+			return nil, fail(CodeLocal, "state folder: %w", err)
+		}
 	}
 	s := &State{store: store{dir: dir}}
 	d, err := safefile.OpenDir(dir)
@@ -58,6 +70,39 @@ func Open(dir string) (*State, error) {
 		return nil, fail(CodeLocal, "state file: %w", err)
 	}
 	return s, nil
+}
+
+// missing lists the folders that aren't there, of dir and those above, the
+// innermost first.
+func missing(dir string) (list []string) {
+	for {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return list
+		}
+		list = append(list, dir)
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Remove removes the state in dir, which only this account may be able to write
+// in, and the folders above it that Open made and that are empty by now.
+func Remove(dir string) error {
+	if err := safefile.CheckDir(dir); err != nil {
+		return fmt.Errorf("the state folder is left alone: %w", err)
+	}
+	var made []string
+	if list, err := safefile.ReadFile(filepath.Join(dir, madeFile), 64<<10); err == nil {
+		_ = json.Unmarshal(list, &made) // a damaged list costs tidiness only
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	for _, above := range made {
+		if rel, err := filepath.Rel(above, dir); err != nil || !filepath.IsLocal(rel) || os.Remove(above) != nil {
+			break
+		}
+	}
+	return nil
 }
 
 func (s *State) load() (r record, err error) {

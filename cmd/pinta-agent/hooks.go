@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/pinta-ai/pinta-agent/enroll"
 	"github.com/pinta-ai/pinta-agent/installer"
 	"github.com/pinta-ai/pinta-agent/internal/api"
-	"github.com/pinta-ai/pinta-agent/internal/safefile"
 )
 
 func (a *app) hooksCommand() *cobra.Command {
@@ -172,6 +172,7 @@ func (a *app) remove(ctx context.Context, state *enroll.State, how installer.Rem
 // binary after a grace, state last; the Manager is told by the last report of
 // a device that is no longer enrolled.
 func (a *app) uninstall(ctx context.Context, now, purge bool) error {
+	_, absent := os.Lstat(a.layout.StateDir) // then none is left behind
 	state, err := enroll.Open(a.layout.StateDir)
 	if err != nil {
 		return err
@@ -199,8 +200,8 @@ func (a *app) uninstall(ctx context.Context, now, purge bool) error {
 	if err := daemon.SaveStandalone(state, nil); err != nil {
 		return err
 	}
-	if purge && changes.OK() {
-		if err := removeState(a.layout.StateDir); err != nil {
+	if (purge || errors.Is(absent, fs.ErrNotExist)) && changes.OK() {
+		if err := enroll.Remove(a.layout.StateDir); err != nil {
 			return err
 		}
 	}
@@ -232,13 +233,4 @@ func (a *app) sayGoodbye(ctx context.Context, state *enroll.State) {
 	if err != nil {
 		a.logger().Warn("the Manager could not be told of the uninstall: retire the device there", "error", err)
 	}
-}
-
-// removeState removes the agent's own state folder, which only this account
-// can write in.
-func removeState(dir string) error {
-	if err := safefile.CheckDir(dir); err != nil {
-		return fmt.Errorf("the state folder is left alone: %w", err)
-	}
-	return os.RemoveAll(dir)
 }
