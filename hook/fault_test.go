@@ -302,6 +302,7 @@ func TestYield(t *testing.T) {
 		{name: "policy too large for the host", policy: policy + strings.Repeat(" ", 70<<10)},
 		{name: "half of a surrogate pair", policy: with(`"a":"\ud800"`)},
 		{name: "the other half", policy: with(`"\uDC00":"a"`)},
+		{name: "no UTF-8 for another event", policy: strings.Replace(policy, `"hooks":{`, "\"hooks\":{\"Stop\":[\"\xff\"],", 1)},
 		{name: "a number out of range", policy: with(`"a":1e400`)},
 		{name: "a number of many digits", policy: with(`"a":` + strings.Repeat("9", 400))},
 		{name: "nesting too deep for the host", policy: with(`"a":` + strings.Repeat("[", 130) + strings.Repeat("]", 130))},

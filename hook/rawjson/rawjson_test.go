@@ -85,6 +85,8 @@ func TestStrict(t *testing.T) {
 		`{"\udbff":1}`:                        false,
 		`"\ud83d\ude00\udfff"`:                false,
 		"\"a\x1f\"":                           false,
+		"\"a\xff\"":                           false,
+		"{\"a\":[\"\u00e9\"]}":                false,
 		`[1e400]`:                             false,
 		`[1.5]`:                               false,
 		`[0.0]`:                               false,

@@ -6,7 +6,10 @@
 // accepted, and bytes of strings need not be UTF-8.
 package rawjson
 
-import "errors"
+import (
+	"errors"
+	"unicode/utf8"
+)
 
 // ErrIncomplete means that the text ended within a value: more input may complete it.
 var ErrIncomplete = errors.New("json: value is not complete")
@@ -17,8 +20,8 @@ var ErrSyntax = errors.New("json: syntax error")
 // Scanner finds the end of one JSON value in text that arrives in pieces; every byte is looked at once. The zero value is
 // ready for use. It keeps one bit for each open object or array.
 type Scanner struct {
-	// Strict makes an error of what not every reader takes: raw control characters inside strings, escapes of lone
-	// surrogates, numbers that are no integers of a few digits, and deep nesting.
+	// Strict makes an error of what not every reader takes: bytes inside strings that are no ASCII or control
+	// characters, escapes of lone surrogates, numbers that are no integers of a few digits, and deep nesting.
 	Strict bool
 
 	state  state
@@ -79,7 +82,7 @@ func (s *Scanner) Feed(data []byte) (n int, complete bool, err error) {
 			}
 			from := i
 			i = special(data, i)
-			if s.Strict && control(data[from:i]) {
+			if s.Strict && !printable(data[from:i]) {
 				return from, false, s.fail()
 			}
 			if i == len(data) {
@@ -289,13 +292,14 @@ func numberMayEnd(s state) bool {
 	return s == inZero || s == inInt || s == inFraction || s == inExpDigits
 }
 
-func control(text []byte) bool {
+// printable says whether text is ASCII without control characters.
+func printable(text []byte) bool {
 	for _, c := range text {
-		if c < ' ' {
-			return true
+		if c < ' ' || c >= utf8.RuneSelf {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
