@@ -82,6 +82,7 @@ type Spool struct {
 	flight   *flight
 	turn     string // the stream that was served last
 	lastTidy time.Time
+	recorded *flight // the batch under way by the state file
 	stats    Stats
 }
 

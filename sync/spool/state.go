@@ -50,8 +50,12 @@ func (s *Spool) saveState() error {
 	}
 	if err != nil {
 		s.lockedFault("write the state", err)
+		return err
 	}
-	return err
+	s.mu.Lock()
+	s.recorded = st.Flight
+	s.mu.Unlock()
+	return nil
 }
 
 // keepReserve has some blocks at hand for the state file on a full disk.
@@ -77,7 +81,7 @@ func (s *Spool) recover() error {
 			st = state{ID: newID()}
 		}
 	}
-	s.id, s.next, s.flight = st.ID, max(st.Next, 1), st.Flight
+	s.id, s.next, s.flight, s.recorded = st.ID, max(st.Next, 1), st.Flight, st.Flight
 	s.stats.DroppedBytes, s.stats.DroppedAge, s.stats.Lost = st.DroppedBytes, st.DroppedAge, st.Lost
 	if err := s.recoverSeen(); err != nil {
 		s.seenTorn = true

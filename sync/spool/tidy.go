@@ -22,7 +22,7 @@ func (s *Spool) tidy() {
 	changed = s.bound(now) || changed
 	var gone []*segment
 	for _, g := range s.segs {
-		if g.sealed && g.file == nil && g.pinned == 0 && g.done == g.records {
+		if g.sealed && g.file == nil && !s.held(g) && g.done == g.records {
 			gone = append(gone, g)
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Spool) bound(now time.Time) (changed bool) {
 			}
 		}
 		i := slices.IndexFunc(s.segs, func(g *segment) bool {
-			return g.stream == most && g.pinned == 0
+			return g.stream == most && !s.held(g)
 		})
 		if i < 0 || !s.drop(s.segs[i], &s.stats.DroppedBytes) {
 			return changed
@@ -118,7 +118,7 @@ func (s *Spool) drop(g *segment, counter *uint64) bool {
 	if !g.sealed {
 		s.seal(g)
 	}
-	if g.pinned > 0 || g.file != nil {
+	if s.held(g) || g.file != nil {
 		return false
 	}
 	if err := s.disk.Remove(g.name()); err != nil {
@@ -131,6 +131,13 @@ func (s *Spool) drop(g *segment, counter *uint64) bool {
 	}
 	s.forget(g)
 	return true
+}
+
+// held says that a segment is being read, or part of a batch under way, also one
+// that is only on record still: while the state can't be written, a kill brings
+// it back, with the same content.
+func (s *Spool) held(g *segment) bool {
+	return g.pinned > 0 || s.recorded != nil && slices.ContainsFunc(s.recorded.Parts, func(p part) bool { return p.Segment == g.n })
 }
 
 func (s *Spool) forget(g *segment) {
